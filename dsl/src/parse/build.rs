@@ -1,0 +1,730 @@
+//! From the grammar's pairs to the syntax tree.
+//!
+//! The grammar guarantees the shape of every pair, so this code takes children in order.
+//! The only errors it can find are numbers without a value and expressions that are too deep.
+
+use pest::iterators::{Pair, Pairs};
+
+use super::Rule;
+use crate::ast::*;
+use crate::diagnostics::{Code, Diagnostic};
+use crate::source::{FileId, Span};
+
+pub(super) struct Build<'a> {
+    pub file: FileId,
+    /// Where the parsed slice starts in its file.
+    pub base: usize,
+    pub diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+type P<'i> = Pair<'i, Rule>;
+
+/// Children of a pair, taken in order.
+struct Children<'i>(std::iter::Peekable<Pairs<'i, Rule>>);
+
+impl<'i> Children<'i> {
+    fn of(pair: P<'i>) -> Children<'i> {
+        Children(pair.into_inner().peekable())
+    }
+
+    /// Skips keyword tokens, which carry no meaning of their own.
+    fn skip_words(&mut self) {
+        while self.0.peek().is_some_and(|p| is_word(p.as_rule())) {
+            self.0.next();
+        }
+    }
+
+    fn take(&mut self) -> P<'i> {
+        self.skip_words();
+        self.0.next().expect("the grammar gives this child")
+    }
+
+    fn next_if(&mut self, rule: Rule) -> Option<P<'i>> {
+        self.skip_words();
+        self.0.next_if(|p| p.as_rule() == rule)
+    }
+
+    fn rest(mut self) -> impl Iterator<Item = P<'i>> {
+        std::iter::from_fn(move || {
+            self.skip_words();
+            self.0.next()
+        })
+    }
+}
+
+fn is_word(rule: Rule) -> bool {
+    use Rule::*;
+    matches!(
+        rule,
+        kw_use | kw_model | kw_extends | kw_block | kw_fn | kw_dist | kw_of | kw_let | kw_next | kw_return | kw_stack
+            | kw_require | kw_rollout | kw_if | kw_else | kw_input | kw_action | kw_dim | kw_const | kw_latent
+            | kw_schedule | kw_memory | kw_net | kw_head | kw_param | kw_slow | kw_slot | kw_running | kw_source
+            | kw_loss | kw_metric | kw_planner | kw_act | kw_optimizer | kw_train | kw_evaluate | kw_diagnose
+            | kw_tasks | kw_drop | kw_record | kw_with | kw_for | kw_in | kw_where | kw_via | kw_warmup | kw_over
+            | kw_init | kw_reset | kw_carry
+    )
+}
+
+impl Build<'_> {
+    fn span(&self, pair: &P<'_>) -> Span {
+        let s = pair.as_span();
+        // A pair's span may run over the white space behind it; the text itself does not.
+        let text = s.as_str();
+        let trimmed = text.trim_end().len();
+        Span::new(self.file, self.base + s.start(), self.base + s.start() + trimmed)
+    }
+
+    fn ident(&self, pair: P<'_>) -> Ident {
+        Ident { text: pair.as_str().to_string(), span: self.span(&pair) }
+    }
+
+    pub(super) fn file(&mut self, pair: P<'_>) -> File {
+        let mut items = Vec::new();
+        for child in pair.into_inner() {
+            items.extend(self.item(child));
+        }
+        File { items }
+    }
+
+    pub(super) fn item(&mut self, pair: P<'_>) -> Option<Item> {
+        let span = self.span(&pair);
+        Some(match pair.as_rule() {
+            Rule::use_decl => Item::Use(Use { path: Children::of(pair).rest().map(|p| self.ident(p)).collect(), span }),
+            Rule::model => {
+                let mut c = Children::of(pair);
+                let (name, extends) = self.model_head(c.take());
+                let members = c.rest().map(|p| self.member(p)).collect();
+                Item::Model(Model { name, extends, members, span })
+            }
+            Rule::block => {
+                let mut c = Children::of(pair);
+                let name = self.ident(c.take());
+                let params = self.params(c.take());
+                let carries = c.next_if(Rule::carries).map(|p| self.carries(p)).unwrap_or_default();
+                let out = c.next_if(Rule::shape).map(|p| self.shape(p));
+                let body = self.body(c.take());
+                Item::Block(Block { name, params, carries, out, body, span })
+            }
+            Rule::function => Item::Fn(self.function(pair)),
+            Rule::dist => {
+                let mut c = Children::of(pair);
+                let name = self.ident(c.take());
+                let params = self.params(c.take());
+                let event = c.next_if(Rule::shape).map(|p| self.shape(p));
+                let (mut body, mut methods) = (Vec::new(), Vec::new());
+                for p in c.rest() {
+                    if p.as_rule() == Rule::function {
+                        methods.push(self.function(p));
+                    } else {
+                        body.push(self.stmt(p));
+                    }
+                }
+                Item::Dist(Dist { name, params, event, body, methods, span })
+            }
+            Rule::planner_def => Item::Planner(self.planner_def(pair)),
+            Rule::optimizer_def => {
+                let mut c = Children::of(pair);
+                let name = self.ident(c.take());
+                let params = self.params(c.take());
+                let (mut slots, mut body) = (Vec::new(), Vec::new());
+                for p in c.rest() {
+                    if p.as_rule() == Rule::slots {
+                        slots.extend(Children::of(p).rest().map(|p| self.ident(p)));
+                    } else {
+                        body.push(self.stmt(p));
+                    }
+                }
+                Item::Optimizer(OptimizerDef { name, params, slots, body, span })
+            }
+            Rule::tasks => Item::Tasks(self.tasks(pair)),
+            _ => return None,
+        })
+    }
+
+    pub(super) fn model_head(&mut self, pair: P<'_>) -> (Ident, Option<Ident>) {
+        let mut c = Children::of(pair);
+        let name = self.ident(c.take());
+        let extends = c.next_if(Rule::name).map(|p| self.ident(p));
+        (name, extends)
+    }
+
+    fn planner_def(&mut self, pair: P<'_>) -> PlannerDef {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let name = self.ident(c.take());
+        let params = self.params(c.take());
+        let mut def = PlannerDef {
+            name,
+            params,
+            carries: Vec::new(),
+            dims: Vec::new(),
+            requires: Vec::new(),
+            equations: Vec::new(),
+            nexts: Vec::new(),
+            returns: None,
+            span,
+        };
+        for p in c.rest() {
+            match p.as_rule() {
+                Rule::planner_carry => {
+                    let carries = Children::of(p).take();
+                    def.carries.extend(self.carries(carries));
+                }
+                Rule::dims => def.dims.extend(Children::of(p).rest().map(|p| self.bind(p))),
+                Rule::require_stmt => def.requires.push(self.stmt(p)),
+                Rule::next_stmt => {
+                    let mut c = Children::of(p);
+                    let name = self.ident(c.take());
+                    def.nexts.push((name, self.expr(c.take())));
+                }
+                Rule::return_stmt => def.returns = Some(self.expr(Children::of(p).take())),
+                _ => def.equations.push(self.equation(p)),
+            }
+        }
+        def
+    }
+
+    fn function(&mut self, pair: P<'_>) -> Function {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let name = self.ident(c.take());
+        let params = self.params(c.take());
+        let out = c.next_if(Rule::shape).map(|p| self.shape(p));
+        let body = self.body(c.take());
+        Function { name, params, out, body, span }
+    }
+
+    fn tasks(&mut self, pair: P<'_>) -> Tasks {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let name = self.ident(c.take());
+        Tasks { name, tasks: c.rest().map(|p| self.call(p)).collect(), span }
+    }
+
+    pub(super) fn member(&mut self, pair: P<'_>) -> Member {
+        let span = self.span(&pair);
+        let rule = pair.as_rule();
+        let kind = match rule {
+            Rule::function => MemberKind::Fn(self.function(pair)),
+            Rule::tasks => MemberKind::Tasks(self.tasks(pair)),
+            Rule::equation => MemberKind::Equation(self.equation(pair)),
+            Rule::net | Rule::head => MemberKind::Net(self.net(pair)),
+            _ => {
+                let mut c = Children::of(pair);
+                match rule {
+                    Rule::input => MemberKind::Input(c.rest().map(|p| self.typed(p)).collect()),
+                    Rule::action => MemberKind::Action { decl: self.typed(c.take()), range: self.bound_range(c.take()) },
+                    Rule::dims => MemberKind::Dims(c.rest().map(|p| self.bind(p)).collect()),
+                    Rule::consts => MemberKind::Consts(c.rest().map(|p| self.bind(p)).collect()),
+                    Rule::latent => MemberKind::Latent { name: self.ident(c.take()), fields: c.rest().map(|p| self.typed(p)).collect() },
+                    Rule::schedule => MemberKind::Schedule(self.bind(c.take())),
+                    Rule::memory => MemberKind::Memory(Memory {
+                        name: self.ident(c.take()),
+                        params: self.params(c.take()),
+                        out: self.shape(c.take()),
+                        block: self.call(c.take()),
+                        reset: c.next_if(Rule::reset_on).map(|p| self.expr(Children::of(p).take())),
+                    }),
+                    Rule::param => MemberKind::Param { decl: self.typed(c.take()), init: self.expr(c.take()) },
+                    Rule::slow => {
+                        let mut nets = Vec::new();
+                        while let Some(p) = c.next_if(Rule::name) {
+                            nets.push(self.ident(p));
+                        }
+                        MemberKind::Slow { nets, setting: self.bind(c.take()) }
+                    }
+                    Rule::running => MemberKind::Running { name: self.ident(c.take()), value: self.expr(c.take()), init: self.expr(c.take()) },
+                    Rule::source => MemberKind::Source { call: self.call(c.take()), over: c.rest().map(|p| self.bind(p)).collect() },
+                    Rule::loss => MemberKind::Loss(self.loss(c)),
+                    Rule::metric => {
+                        let place = self.place(c.take());
+                        let value = self.expr(c.take());
+                        let clauses = c.rest().map(|p| self.clause(p)).collect();
+                        MemberKind::Metric(Equation { place, draw: false, value, clauses, span })
+                    }
+                    Rule::record => MemberKind::Record(self.equation(c.take())),
+                    Rule::planner => MemberKind::Planner(Planner {
+                        name: self.ident(c.take()),
+                        params: self.params(c.take()),
+                        algorithm: self.call(c.take()),
+                        equations: c.rest().map(|p| self.equation(p)).collect(),
+                    }),
+                    Rule::act => MemberKind::Act(c.rest().map(|p| self.equation(p)).collect()),
+                    Rule::optimizer => MemberKind::Optimizer(self.optimizer(c)),
+                    Rule::train => MemberKind::Train(self.settings(c.take())),
+                    Rule::evaluate => MemberKind::Evaluate(self.settings(c.take())),
+                    Rule::diagnose => MemberKind::Diagnose(
+                        c.rest()
+                            .map(|p| {
+                                let span = self.span(&p);
+                                let part = self.part(p);
+                                let name = part.name.expect("parts are named");
+                                let place = Place { span: name.span, name, indices: Vec::new() };
+                                Equation { place, draw: false, value: part.value, clauses: part.clauses, span }
+                            })
+                            .collect(),
+                    ),
+                    Rule::tasks_use => MemberKind::TasksUse(self.ident(c.take())),
+                    Rule::drop => MemberKind::Drop { kind: self.ident(c.take()), names: c.rest().map(|p| self.ident(p)).collect() },
+                    other => unreachable!("not a member: {other:?}"),
+                }
+            }
+        };
+        Member { kind, span }
+    }
+
+    fn net(&mut self, pair: P<'_>) -> Net {
+        let head = pair.as_rule() == Rule::head;
+        let mut c = Children::of(pair);
+        let name = self.ident(c.take());
+        let ensemble = c.next_if(Rule::ensemble).map(|p| self.ident(Children::of(p).take()));
+        let params = self.params(c.take());
+        let out_pair = c.take();
+        let out_span = self.span(&out_pair);
+        let inner = Children::of(out_pair).take();
+        let out = match inner.as_rule() {
+            Rule::shape => OutType::Shape(self.shape(inner)),
+            Rule::fields => OutType::Fields(Children::of(inner).rest().map(|p| self.typed(p)).collect(), out_span),
+            _ => OutType::Named(self.call(inner)),
+        };
+        let via = c.next_if(Rule::callee).map(|p| self.call(p));
+        Net { head, name, ensemble, params, out, via, block: self.call(c.take()) }
+    }
+
+    fn loss(&mut self, mut c: Children<'_>) -> Loss {
+        let name = self.ident(c.take());
+        let weight_pair = c.take();
+        let weight = self.bound(Children::of(weight_pair).take());
+        let warmup = c.next_if(Rule::warmup).map(|p| {
+            let mut c = Children::of(p);
+            (self.leaf(c.take()), self.leaf(c.take()))
+        });
+        let optimizer = c.next_if(Rule::label).map(|p| self.ident(p));
+        let mut parts = Vec::new();
+        if let Some(p) = c.next_if(Rule::expr) {
+            parts.push(LossPart { name: None, value: self.expr(p), clauses: Vec::new() });
+        }
+        while let Some(p) = c.next_if(Rule::part) {
+            parts.push(self.part(p));
+        }
+        let clauses = c.rest().map(|p| self.clause(p)).collect();
+        Loss { name, weight, warmup, optimizer, parts, clauses }
+    }
+
+    fn part(&mut self, pair: P<'_>) -> LossPart {
+        let mut c = Children::of(pair);
+        let name = Some(self.ident(c.take()));
+        let value = self.expr(c.take());
+        LossPart { name, value, clauses: c.rest().map(|p| self.clause(p)).collect() }
+    }
+
+    fn optimizer(&mut self, mut c: Children<'_>) -> Optimizer {
+        let name = self.ident(c.take());
+        let rule = self.call(c.take());
+        let (mut on, mut except, mut scale) = (Vec::new(), Vec::new(), Vec::new());
+        let mut excluding = false;
+        for p in c.0 {
+            match p.as_rule() {
+                Rule::kw_except => excluding = true,
+                Rule::name if excluding => except.push(self.ident(p)),
+                Rule::name => on.push(self.ident(p)),
+                Rule::bind => scale.push(self.bind(p)),
+                _ => {}
+            }
+        }
+        Optimizer { name, rule, on, except, scale }
+    }
+
+    fn settings(&mut self, pair: P<'_>) -> Vec<Bind> {
+        Children::of(pair).rest().map(|p| self.bind(p)).collect()
+    }
+
+    fn equation(&mut self, pair: P<'_>) -> Equation {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let place = self.place(c.take());
+        let draw = c.take().as_rule() == Rule::op_draw;
+        let value = self.expr(c.take());
+        Equation { place, draw, value, clauses: c.rest().map(|p| self.clause(p)).collect(), span }
+    }
+
+    fn place(&mut self, pair: P<'_>) -> Place {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let name = self.ident(c.take());
+        Place { name, indices: c.rest().map(|p| self.expr(p)).collect(), span }
+    }
+
+    fn clause(&mut self, pair: P<'_>) -> Clause {
+        let span = self.span(&pair);
+        let inner = Children::of(pair).take();
+        let rule = inner.as_rule();
+        let mut c = Children::of(inner);
+        let kind = match rule {
+            Rule::with_init => ClauseKind::With(
+                c.rest()
+                    .map(|p| {
+                        let mut c = Children::of(p);
+                        (self.place(c.take()), self.expr(c.take()))
+                    })
+                    .collect(),
+            ),
+            Rule::for_range => ClauseKind::For(
+                c.rest()
+                    .map(|p| {
+                        let mut c = Children::of(p);
+                        (self.ident(c.take()), self.domain(c.take()))
+                    })
+                    .collect(),
+            ),
+            Rule::where_cond => ClauseKind::Where(self.expr(c.take())),
+            _ => ClauseKind::Reset(self.expr(c.take())),
+        };
+        Clause { kind, span }
+    }
+
+    fn body(&mut self, pair: P<'_>) -> Vec<Stmt> {
+        Children::of(pair).rest().map(|p| self.stmt(p)).collect()
+    }
+
+    fn stmt(&mut self, pair: P<'_>) -> Stmt {
+        let span = self.span(&pair);
+        let rule = pair.as_rule();
+        let mut c = Children::of(pair);
+        let kind = match rule {
+            Rule::let_stmt => StmtKind::Let(self.ident(c.take()), self.expr(c.take())),
+            Rule::next_stmt => StmtKind::Next(self.ident(c.take()), self.expr(c.take())),
+            Rule::param => StmtKind::Param(self.typed(c.take()), self.expr(c.take())),
+            Rule::return_stmt => StmtKind::Return(self.expr(c.take())),
+            Rule::stack_stmt => {
+                let first = self.ident(c.take());
+                let second = c.next_if(Rule::name).map(|p| self.ident(p));
+                let over = self.domain(c.take());
+                let body = c.rest().map(|p| self.stmt(p)).collect();
+                let (index, item) = match second {
+                    Some(item) => (Some(first), item),
+                    None => (None, first),
+                };
+                StmtKind::Stack { index, item, over, body }
+            }
+            Rule::require_stmt => StmtKind::Require(self.expr(c.take()), unquote(c.take().as_str())),
+            Rule::assign => StmtKind::Assign(self.ident(c.take()), self.expr(c.take())),
+            other => unreachable!("not a statement: {other:?}"),
+        };
+        Stmt { kind, span }
+    }
+
+    fn carries(&mut self, pair: P<'_>) -> Vec<Carry> {
+        Children::of(pair)
+            .rest()
+            .map(|p| {
+                let span = self.span(&p);
+                let mut c = Children::of(p);
+                Carry { name: self.ident(c.take()), shape: self.shape(c.take()), init: self.expr(c.take()), span }
+            })
+            .collect()
+    }
+
+    fn params(&mut self, pair: P<'_>) -> Vec<ParamDecl> {
+        Children::of(pair)
+            .rest()
+            .map(|p| {
+                let span = self.span(&p);
+                let mut c = Children::of(p);
+                let name = self.ident(c.take());
+                let ty = c.next_if(Rule::ty).map(|p| self.ty(p));
+                let default = c.next_if(Rule::expr).map(|p| self.expr(p));
+                ParamDecl { name, ty, default, span }
+            })
+            .collect()
+    }
+
+    fn typed(&mut self, pair: P<'_>) -> Typed {
+        let mut c = Children::of(pair);
+        Typed { name: self.ident(c.take()), ty: self.ty(c.take()) }
+    }
+
+    fn ty(&mut self, pair: P<'_>) -> Type {
+        let inner = Children::of(pair).take();
+        match inner.as_rule() {
+            Rule::shape => Type::Shape(self.shape(inner)),
+            _ => Type::Name(self.ident(inner)),
+        }
+    }
+
+    fn shape(&mut self, pair: P<'_>) -> Shape {
+        let span = self.span(&pair);
+        let axes = Children::of(pair)
+            .rest()
+            .map(|p| {
+                let mut c = Children::of(p);
+                let name = self.ident(c.take());
+                let rest = c.next_if(Rule::rest).is_some();
+                let size = c.next_if(Rule::sum).map(|p| self.expr(p));
+                Axis { name, size, rest }
+            })
+            .collect();
+        Shape { axes, span }
+    }
+
+    fn bind(&mut self, pair: P<'_>) -> Bind {
+        let mut c = Children::of(pair);
+        Bind { name: self.ident(c.take()), value: self.expr(c.take()) }
+    }
+
+    fn call(&mut self, pair: P<'_>) -> Call {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let name = self.ident(c.take());
+        let args = c.next_if(Rule::args).map(|p| self.args(p)).unwrap_or_default();
+        Call { name, args, span }
+    }
+
+    fn args(&mut self, pair: P<'_>) -> Vec<Arg> {
+        Children::of(pair)
+            .rest()
+            .map(|p| {
+                let span = self.span(&p);
+                let mut c = Children::of(p);
+                let first = c.take();
+                let kind = match first.as_rule() {
+                    Rule::renaming => {
+                        let mut c = Children::of(first);
+                        ArgKind::Rename(self.ident(c.take()), self.ident(c.take()))
+                    }
+                    Rule::label => ArgKind::Named(self.ident(first), self.expr(c.take())),
+                    _ => ArgKind::Value(self.expr(first)),
+                };
+                Arg { kind, span }
+            })
+            .collect()
+    }
+
+    // ---- expressions
+
+    fn node(&mut self, kind: ExprKind, span: Span) -> Expr {
+        let expr = Expr::new(kind, span);
+        if expr.depth <= MAX_DEPTH {
+            return expr;
+        }
+        if !self.diagnostics.iter().any(|d| d.code == Code::TooDeep) {
+            self.diagnostics.push(
+                Diagnostic::new(Code::TooDeep, span, "this expression is too long to read")
+                    .help("name a part of it with `let` or an equation of its own"),
+            );
+        }
+        Expr::new(ExprKind::Error, span)
+    }
+
+    pub(super) fn expr(&mut self, pair: P<'_>) -> Expr {
+        match pair.as_rule() {
+            Rule::expr | Rule::and | Rule::cmp | Rule::sum | Rule::prod | Rule::bound | Rule::bound_prod => self.chain(pair),
+            Rule::range => {
+                let span = self.span(&pair);
+                let mut c = Children::of(pair);
+                let lo = self.expr(c.take());
+                self.range_behind(lo, c, span)
+            }
+            Rule::unary | Rule::bound_unary => {
+                let span = self.span(&pair);
+                let mut c = Children::of(pair);
+                let first = c.take();
+                let op = match first.as_rule() {
+                    Rule::op_sub => UnaryOp::Neg,
+                    Rule::op_not => UnaryOp::Not,
+                    _ => return self.expr(first),
+                };
+                let e = self.expr(c.take());
+                self.node(ExprKind::Unary(op, Box::new(e)), span)
+            }
+            Rule::power => {
+                let span = self.span(&pair);
+                let mut c = Children::of(pair);
+                let base = self.expr(c.take());
+                match c.rest().nth(1) {
+                    Some(exponent) => {
+                        let exponent = self.expr(exponent);
+                        self.node(ExprKind::Binary(BinaryOp::Pow, Box::new(base), Box::new(exponent)), span)
+                    }
+                    None => base,
+                }
+            }
+            Rule::postfix | Rule::bound_post => self.postfix(pair),
+            _ => self.leaf(pair),
+        }
+    }
+
+    fn bound(&mut self, pair: P<'_>) -> Expr {
+        self.expr(pair)
+    }
+
+    fn range(&mut self, lo: Expr, op: P<'_>, hi: P<'_>, span: Span) -> Expr {
+        let inclusive = op.as_rule() == Rule::op_range_eq;
+        let hi = self.expr(hi);
+        self.node(ExprKind::Range { lo: Box::new(lo), hi: Box::new(hi), inclusive }, span)
+    }
+
+    fn bound_range(&mut self, pair: P<'_>) -> Expr {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let lo = self.expr(c.take());
+        let (op, hi) = (c.take(), c.take());
+        self.range(lo, op, hi, span)
+    }
+
+    fn domain(&mut self, pair: P<'_>) -> Expr {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let first = c.take();
+        if first.as_rule() == Rule::list {
+            return self.leaf(first);
+        }
+        let lo = self.expr(first);
+        self.range_behind(lo, c, span)
+    }
+
+    /// `lo`, or `lo..hi` where a range operator and an end follow.
+    fn range_behind(&mut self, lo: Expr, c: Children<'_>, span: Span) -> Expr {
+        let mut rest = c.rest();
+        match (rest.next(), rest.next()) {
+            (Some(op), Some(hi)) => self.range(lo, op, hi, span),
+            _ => lo,
+        }
+    }
+
+    /// A chain of operators of one level, grouped from the left.
+    fn chain(&mut self, pair: P<'_>) -> Expr {
+        let mut c = Children::of(pair);
+        let mut left = self.expr(c.take());
+        let mut rest = c.rest();
+        while let (Some(op), Some(right)) = (rest.next(), rest.next()) {
+            let right = self.expr(right);
+            let op = match (op.as_rule(), op.as_str().trim()) {
+                (Rule::op_or, _) => BinaryOp::Or,
+                (Rule::op_and, _) => BinaryOp::And,
+                (Rule::op_add, _) => BinaryOp::Add,
+                (Rule::op_sub, _) => BinaryOp::Sub,
+                (Rule::op_mul, _) => BinaryOp::Mul,
+                (Rule::op_div, _) => BinaryOp::Div,
+                (Rule::op_dot, _) => BinaryOp::Dot,
+                (_, "<=") => BinaryOp::Le,
+                (_, ">=") => BinaryOp::Ge,
+                (_, "==") => BinaryOp::Eq,
+                (_, "!=") => BinaryOp::Ne,
+                (_, "<") => BinaryOp::Lt,
+                _ => BinaryOp::Gt,
+            };
+            let span = left.span.to(right.span);
+            left = self.node(ExprKind::Binary(op, Box::new(left), Box::new(right)), span);
+        }
+        left
+    }
+
+    fn postfix(&mut self, pair: P<'_>) -> Expr {
+        let mut c = Children::of(pair);
+        let first = c.take();
+        let mut e = self.leaf(first);
+        for p in c.rest() {
+            let span = e.span.to(self.span(&p));
+            let kind = match p.as_rule() {
+                Rule::index => ExprKind::Index(Box::new(e), Children::of(p).rest().map(|p| self.expr(p)).collect()),
+                Rule::field => ExprKind::Field(Box::new(e), self.ident(Children::of(p).take())),
+                Rule::args => ExprKind::Call(Box::new(e), self.args(p)),
+                Rule::update => ExprKind::Update(Box::new(e), self.rec_items(p)),
+                _ => ExprKind::Arrow(Box::new(e), self.shape(Children::of(p).take())),
+            };
+            e = self.node(kind, span);
+        }
+        e
+    }
+
+    fn rec_items(&mut self, pair: P<'_>) -> Vec<(Ident, Expr)> {
+        Children::of(pair)
+            .rest()
+            .map(|p| {
+                let mut c = Children::of(p);
+                let name = self.ident(c.take());
+                let value = match c.next_if(Rule::expr) {
+                    Some(p) => self.expr(p),
+                    None => Expr::new(ExprKind::Name(name.clone()), name.span),
+                };
+                (name, value)
+            })
+            .collect()
+    }
+
+    fn leaf(&mut self, pair: P<'_>) -> Expr {
+        let span = self.span(&pair);
+        let kind = match pair.as_rule() {
+            Rule::primary | Rule::bound_atom => return self.leaf(pair.into_inner().next().expect("a primary holds one pair")),
+            Rule::expr => return self.expr(pair),
+            Rule::number => ExprKind::Number(self.number(pair.as_str(), span)),
+            Rule::percent => {
+                let inner = pair.into_inner().next().expect("a number before the sign");
+                ExprKind::Percent(self.number(inner.as_str(), span) / 100.0)
+            }
+            Rule::string => ExprKind::Text(unquote(pair.as_str())),
+            Rule::name => ExprKind::Name(self.ident(pair)),
+            Rule::callee_word => {
+                let text = pair.as_str().trim().to_string();
+                ExprKind::Name(Ident { text, span })
+            }
+            Rule::next_ref => ExprKind::Next(self.ident(Children::of(pair).take())),
+            Rule::list => ExprKind::List(
+                Children::of(pair)
+                    .rest()
+                    .map(|p| {
+                        let mut c = Children::of(p);
+                        let first = c.take();
+                        match first.as_rule() {
+                            Rule::name => {
+                                let name = self.ident(first);
+                                match c.next_if(Rule::expr) {
+                                    Some(p) => ListItem::Axis(name, self.expr(p)),
+                                    None => ListItem::Rest(name),
+                                }
+                            }
+                            _ => ListItem::Value(self.expr(first)),
+                        }
+                    })
+                    .collect(),
+            ),
+            Rule::record_lit => ExprKind::Record(self.rec_items(pair)),
+            Rule::rollout => ExprKind::Rollout(Children::of(pair).rest().map(|p| self.equation(p)).collect()),
+            Rule::conditional => {
+                let mut c = Children::of(pair);
+                let cond = Box::new(self.expr(c.take()));
+                let then = Box::new(self.expr(c.take()));
+                let other = c.take();
+                let other = Box::new(if other.as_rule() == Rule::conditional { self.leaf(other) } else { self.expr(other) });
+                ExprKind::If { cond, then, other }
+            }
+            Rule::fold => {
+                let mut c = Children::of(pair);
+                let op = self.ident(c.take());
+                let var = self.ident(c.take());
+                let over = Box::new(self.domain(c.take()));
+                ExprKind::Fold { op, var, over, body: Box::new(self.expr(c.take())) }
+            }
+            other => unreachable!("not an expression: {other:?}"),
+        };
+        self.node(kind, span)
+    }
+
+    fn number(&mut self, text: &str, span: Span) -> f64 {
+        match text.replace('_', "").parse::<f64>() {
+            Ok(value) if value.is_finite() => value,
+            _ => {
+                self.diagnostics.push(
+                    Diagnostic::new(Code::BadNumber, span, format!("`{text}` is too large for a number"))
+                        .help("the largest number is about 1.8e308"),
+                );
+                0.0
+            }
+        }
+    }
+}
+
+fn unquote(text: &str) -> String {
+    text.trim_matches('"').to_string()
+}

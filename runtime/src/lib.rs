@@ -1,0 +1,1 @@
+//! Devices, tasks, replay and training. Nothing here yet but the crate.
