@@ -5,12 +5,15 @@
 //! [`Diagnostic`]s out; the only way to a file is the [`Loader`] that the caller passes in.
 
 pub mod ast;
+mod check;
 pub mod diagnostics;
 pub mod hir;
 pub mod lex;
 pub mod parse;
+mod resolve;
 pub mod source;
 
+pub use check::check;
 use diagnostics::Diagnostic;
 use source::Sources;
 

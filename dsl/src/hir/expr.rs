@@ -16,6 +16,23 @@ pub enum Dtype {
     Bool,
 }
 
+/// A constant, equal to another where the bits are.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Real(pub f64);
+
+impl PartialEq for Real {
+    fn eq(&self, other: &Real) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+impl Eq for Real {}
+impl std::hash::Hash for Real {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
+}
+
 /// An expression: what it does, the axes of its value in storage order, and where it was written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
@@ -97,10 +114,10 @@ pub enum Noise {
 
 /// What an expression does. Axes of operands line up by identity; an elementwise operation's value has the union of
 /// its operands' axes, one of which contains the others'.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Op {
     // ---- leaves
-    Const(f64),
+    Const(Real),
     /// A size as a number, where a task binds it.
     Size(Size),
     /// The value of a subscript, as in `gamma^k`.

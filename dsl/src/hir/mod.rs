@@ -16,7 +16,7 @@ mod system;
 
 use serde::{Deserialize, Serialize};
 
-pub use expr::{BinaryOp, Dtype, ExprId, Index, Node, Noise, Op, ReduceOp, UnaryOp};
+pub use expr::{BinaryOp, Dtype, ExprId, Index, Node, Noise, Op, Real, ReduceOp, UnaryOp};
 pub use size::Size;
 pub use system::{Def, DefId, Direction, Family, FamilyId, Leaf, Lhs, Stage, System, Var, VarId};
 
@@ -192,6 +192,14 @@ pub struct Metric {
     pub span: Span,
 }
 
+/// A value of the evaluation system that plays a part in the diagnostics: `energy = s[t].E`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    pub name: String,
+    pub value: ExprId,
+    pub vars: Vec<VarId>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Source {
     /// Segments of `time` observations out of past experience, `batch` at a time.
@@ -230,18 +238,23 @@ pub struct Act {
     /// The action while training and while evaluating.
     pub train: ExprId,
     pub eval: ExprId,
-    /// Values of the training system that acting reads from earlier steps.
+    /// Values of earlier steps that acting reads, or that computing them for the next step needs.
     pub state: Vec<ActState>,
     /// New values of the planner's carries: `(carry, value)`.
     pub next: Vec<(usize, ExprId)>,
 }
 
-/// A leaf of a family, `lag` steps ago.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A value of the training system `lag` steps ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ActState {
-    pub family: FamilyId,
-    pub leaf: usize,
-    pub lag: u32,
+    pub value: StateValue,
+    pub lag: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum StateValue {
+    Family { family: FamilyId, leaf: usize },
+    Input(usize),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -307,7 +320,7 @@ pub struct Model {
     /// The equations again at the evaluation's sizes, for the metrics.
     pub evaluate: System,
     pub metrics: Vec<Metric>,
-    pub diagnose: Vec<(String, ExprId)>,
+    pub diagnose: Vec<Diagnosis>,
     pub act: Option<Act>,
     pub optimizers: Vec<Optimizer>,
     pub source: Source,

@@ -66,6 +66,9 @@ pub struct Def {
     pub vars: Vec<VarId>,
     /// One value for each leaf of the family.
     pub values: Vec<ExprId>,
+    /// A base case (`with x[-1] = ..`): it is there for reads of the past or the future, and an index that ranges over
+    /// the family does not take it in.
+    pub base: bool,
     pub span: Span,
 }
 

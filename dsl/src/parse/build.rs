@@ -68,10 +68,16 @@ fn is_word(rule: Rule) -> bool {
 impl Build<'_> {
     fn span(&self, pair: &P<'_>) -> Span {
         let s = pair.as_span();
-        // A pair's span may run over the white space behind it; the text itself does not.
-        let text = s.as_str();
-        let trimmed = text.trim_end().len();
-        Span::new(self.file, self.base + s.start(), self.base + s.start() + trimmed)
+        // A pair may run over the white space and comments behind it; the text itself does not.
+        let mut text = s.as_str().trim_end();
+        loop {
+            let line = text.rfind('\n').map_or(0, |i| i + 1);
+            match text[line..].find("//") {
+                Some(at) if text[line..line + at].matches('"').count() % 2 == 0 => text = text[..line + at].trim_end(),
+                _ => break,
+            }
+        }
+        Span::new(self.file, self.base + s.start(), self.base + s.start() + text.len())
     }
 
     fn ident(&self, pair: P<'_>) -> Ident {

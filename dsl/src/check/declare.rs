@@ -1,0 +1,509 @@
+//! Members by kind and name; dims, inputs, latents.
+
+use std::collections::HashMap;
+
+use super::value::Value;
+use super::{Ctx, Sizes};
+use crate::ast::{self, Bind, Equation, Ident, Member, MemberKind, Type, Typed};
+use crate::diagnostics::{Code, Diagnostic};
+use crate::hir::{self, AxisId, Dtype, Size};
+use crate::source::Span;
+
+/// The members of a model, by what they declare.
+#[derive(Default)]
+pub(super) struct Members<'a> {
+    pub inputs: Vec<&'a Typed>,
+    pub action: Option<(&'a Typed, &'a ast::Expr)>,
+    pub dims: Vec<&'a Bind>,
+    pub consts: Vec<&'a Bind>,
+    pub latents: Vec<(&'a Ident, &'a [Typed])>,
+    pub schedules: Vec<&'a Bind>,
+    pub memories: Vec<&'a ast::Memory>,
+    pub nets: Vec<&'a ast::Net>,
+    pub params: Vec<(&'a Typed, &'a ast::Expr)>,
+    pub slows: Vec<(&'a Ident, &'a Bind)>,
+    pub runnings: Vec<(&'a Ident, &'a ast::Expr, &'a ast::Expr)>,
+    pub fns: HashMap<String, &'a ast::Function>,
+    pub source: Option<(&'a ast::Call, &'a [Bind])>,
+    pub losses: Vec<(&'a ast::Loss, Span)>,
+    pub metrics: Vec<&'a Equation>,
+    pub records: Vec<&'a Equation>,
+    pub planners: Vec<&'a ast::Planner>,
+    pub act: Option<(&'a [Equation], Span)>,
+    pub optimizers: Vec<(&'a ast::Optimizer, Span)>,
+    pub train: Option<(&'a [Bind], Span)>,
+    pub evaluate: Option<(&'a [Bind], Span)>,
+    pub diagnose: Vec<&'a Equation>,
+    pub tasks: Vec<&'a ast::Tasks>,
+    pub equations: Vec<&'a Equation>,
+}
+
+/// Sizes with names. The evaluation may give some another size; these have an axis of their own there.
+#[derive(Default)]
+pub(super) struct Dims {
+    pub list: Vec<hir::Dim>,
+    index: HashMap<String, usize>,
+    /// Axes that differ at the evaluation's sizes.
+    evaluate: HashMap<usize, AxisId>,
+    /// Being evaluated, to find circles.
+    open: Vec<String>,
+    pub batch: Option<AxisId>,
+    pub time: Option<String>,
+}
+
+impl Dims {
+    pub(super) fn get(&self, name: &str, sizes: Sizes) -> Option<AxisId> {
+        let i = *self.index.get(name)?;
+        match sizes {
+            Sizes::Evaluate => Some(self.evaluate.get(&i).copied().unwrap_or(self.list[i].axis)),
+            Sizes::Train => Some(self.list[i].axis),
+        }
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|d| d.name.as_str())
+    }
+}
+
+/// Fields of the data that the action brings about.
+const OUTCOMES: [&str; 2] = ["r", "terminal"];
+
+impl<'a> Ctx<'a> {
+    /// Sorts the members and declares everything that has a shape but no expression.
+    pub(super) fn declare(&mut self) {
+        let flat = self.flat;
+        for member in &flat.members {
+            self.sort_member(member);
+        }
+        self.duplicates();
+        self.declare_dims();
+        self.declare_inputs();
+        self.declare_latents();
+    }
+
+    fn sort_member(&mut self, member: &'a Member) {
+        let m = &mut self.members;
+        match &member.kind {
+            MemberKind::Input(xs) => m.inputs.extend(xs),
+            MemberKind::Action { decl, range } => m.action = Some((decl, range)),
+            MemberKind::Dims(xs) => m.dims.extend(xs),
+            MemberKind::Consts(xs) => m.consts.extend(xs),
+            MemberKind::Latent { name, fields } => m.latents.push((name, fields)),
+            MemberKind::Schedule(x) => m.schedules.push(x),
+            MemberKind::Memory(x) => m.memories.push(x),
+            MemberKind::Net(x) => m.nets.push(x),
+            MemberKind::Param { decl, init } => m.params.push((decl, init)),
+            MemberKind::Slow { nets, setting } => m.slows.extend(nets.iter().map(|n| (n, setting))),
+            MemberKind::Running { name, value, init } => m.runnings.push((name, value, init)),
+            MemberKind::Fn(x) => {
+                m.fns.insert(x.name.text.clone(), x);
+            }
+            MemberKind::Source { call, over } => m.source = Some((call, over)),
+            MemberKind::Loss(x) => m.losses.push((x, member.span)),
+            MemberKind::Metric(x) => m.metrics.push(x),
+            MemberKind::Record(x) => {
+                m.records.push(x);
+                m.equations.push(x);
+            }
+            MemberKind::Planner(x) => m.planners.push(x),
+            MemberKind::Act(x) => m.act = Some((x, member.span)),
+            MemberKind::Optimizer(x) => m.optimizers.push((x, member.span)),
+            MemberKind::Train(x) => m.train = Some((x, member.span)),
+            MemberKind::Evaluate(x) => m.evaluate = Some((x, member.span)),
+            MemberKind::Diagnose(x) => m.diagnose.extend(x),
+            MemberKind::Tasks(x) => m.tasks.push(x),
+            MemberKind::TasksUse(name) => match self.program.find(name.span.file, &name.text) {
+                Some(ast::Item::Tasks(x)) => m.tasks.push(x),
+                _ => {
+                    self.report(
+                        Diagnostic::new(Code::UnknownName, name.span, format!("there are no tasks `{}`", name.text))
+                            .help(format!("bring them in with `use FILE::{}`, or list them: `tasks {} {{ .. }}`", name.text, name.text)),
+                    );
+                }
+            },
+            MemberKind::Drop { .. } => {}
+            MemberKind::Equation(x) => m.equations.push(x),
+        }
+    }
+
+    /// One name, one meaning: everything that an expression can name.
+    fn duplicates(&mut self) {
+        let m = &self.members;
+        let mut all: Vec<(&Ident, &str)> = Vec::new();
+        all.extend(m.inputs.iter().map(|x| (&x.name, "input")));
+        all.extend(m.action.iter().map(|(x, _)| (&x.name, "action")));
+        all.extend(m.dims.iter().map(|x| (&x.name, "dim")));
+        all.extend(m.consts.iter().map(|x| (&x.name, "const")));
+        all.extend(m.latents.iter().map(|(x, _)| (*x, "latent")));
+        all.extend(m.schedules.iter().map(|x| (&x.name, "schedule")));
+        all.extend(m.memories.iter().map(|x| (&x.name, "memory")));
+        all.extend(m.nets.iter().map(|x| (&x.name, if x.head { "head" } else { "net" })));
+        all.extend(m.params.iter().map(|(x, _)| (&x.name, "param")));
+        all.extend(m.runnings.iter().map(|(x, _, _)| (*x, "running value")));
+        let functions: Vec<(&Ident, &str)> = self.flat.members.iter().filter_map(|m| if let MemberKind::Fn(f) = &m.kind { Some((&f.name, "fn")) } else { None }).collect();
+        all.extend(functions);
+        all.extend(m.planners.iter().map(|x| (&x.name, "planner")));
+        let mut found = Vec::new();
+        let mut seen: HashMap<&str, (&Ident, &str)> = HashMap::new();
+        for (name, kind) in all {
+            if let Some((first, what)) = seen.insert(&name.text, (name, kind)) {
+                found.push(
+                    Diagnostic::new(Code::DuplicateName, name.span, format!("`{}` is declared twice", name.text))
+                        .here(format!("{} here", with_article(kind)))
+                        .label(first.span, format!("{} here", with_article(what)))
+                        .help("rename one of them"),
+                );
+            }
+        }
+        // Equations may share the name of a latent or a memory, whose values they are.
+        let mut told: Vec<&str> = Vec::new();
+        for e in &m.equations {
+            let name = &e.place.name;
+            if let Some((first, what)) = seen.get(name.text.as_str())
+                && !matches!(*what, "latent" | "memory")
+                && !told.contains(&name.text.as_str())
+            {
+                told.push(&name.text);
+                found.push(
+                    Diagnostic::new(Code::DuplicateName, name.span, format!("`{}` is declared twice", name.text))
+                        .here("an equation here")
+                        .label(first.span, format!("{} here", with_article(what)))
+                        .help("rename one of them"),
+                );
+            }
+        }
+        let label_groups: [(&str, Vec<&Ident>); 3] = [
+            ("loss", m.losses.iter().map(|(x, _)| &x.name).collect()),
+            ("metric", m.metrics.iter().map(|x| &x.place.name).collect()),
+            ("optimizer", m.optimizers.iter().map(|(x, _)| &x.name).collect()),
+        ];
+        for (what, names) in label_groups {
+            let mut seen: HashMap<&str, &Ident> = HashMap::new();
+            for name in names {
+                if let Some(first) = seen.insert(&name.text, name) {
+                    found.push(
+                        Diagnostic::new(Code::DuplicateName, name.span, format!("{what} `{}` is declared twice", name.text))
+                            .label(first.span, "declared here first")
+                            .help("rename one of them"),
+                    );
+                }
+            }
+        }
+        for d in found {
+            self.report(d);
+        }
+    }
+
+    fn declare_dims(&mut self) {
+        let source = self.members.source.map(|(_, over)| over.iter().collect::<Vec<_>>()).unwrap_or_default();
+        for bind in self.members.dims.clone() {
+            self.dim(&bind.name.text, Some(bind.name.span));
+        }
+        for (i, bind) in source.iter().enumerate() {
+            self.dim(&bind.name.text, Some(bind.name.span));
+            // The last is time; one before it is the batch.
+            let axis = self.dims.get(&bind.name.text, Sizes::Train);
+            if i + 1 == source.len() {
+                self.dims.time = Some(bind.name.text.clone());
+            } else {
+                self.dims.batch = axis;
+            }
+        }
+        if self.dims.batch.is_none() {
+            // An on-policy source has no batch of its own; statistics may still name one.
+            self.dims.batch = Some(self.table.new_axis("B", Size::symbol("B")));
+        }
+        if let Some((binds, span)) = self.members.evaluate {
+            self.evaluate_sizes(binds, span);
+        }
+        if let Some(task) = self.options.task.clone() {
+            self.require_task(&task);
+        }
+    }
+
+    /// The same dims at the evaluation's sizes: those that come out different get an axis of their own.
+    fn evaluate_sizes(&mut self, binds: &'a [Bind], span: Span) {
+        let mut given: HashMap<String, &'a Bind> = HashMap::new();
+        for bind in binds {
+            match self.dims.index.get(&bind.name.text) {
+                Some(_) => {
+                    given.insert(bind.name.text.clone(), bind);
+                }
+                None => {
+                    let names: Vec<String> = self.dims.names().map(str::to_string).collect();
+                    self.report(
+                        Diagnostic::new(Code::UnknownSetting, bind.name.span, format!("`{}` is not a dim of this model", bind.name.text))
+                            .suggest(&bind.name.text, names.iter().map(String::as_str)),
+                    );
+                }
+            }
+        }
+        self.sizes = Sizes::Evaluate;
+        for i in 0..self.dims.list.len() {
+            let dim = self.dims.list[i].clone();
+            let declared = self.dim_source(&dim.name).map(|b| &b.value);
+            let Some(e) = given.get(&dim.name).map(|b| &b.value).or(declared) else { continue };
+            let overridden = self.options.dims.iter().any(|(n, _)| *n == dim.name);
+            if overridden && !given.contains_key(&dim.name) {
+                continue;
+            }
+            let env = self.model_env(e.span.file);
+            let value = self.eval(e, &env);
+            let Some(size) = self.as_size(&value, e.span) else { continue };
+            if size != *self.table.size(dim.axis) {
+                let axis = self.table.new_axis(&dim.name, size);
+                self.dims.evaluate.insert(i, axis);
+            }
+        }
+        self.sizes = Sizes::Train;
+        let _ = span;
+    }
+
+    fn dim_source(&self, name: &str) -> Option<&'a Bind> {
+        let own = self.members.dims.iter().copied().find(|b| b.name.text == name);
+        own.or_else(|| self.members.source.and_then(|(_, over)| over.iter().find(|b| b.name.text == name)))
+    }
+
+    /// The axis of a declared dim, evaluated on first use.
+    fn dim(&mut self, name: &str, at: Option<Span>) -> Option<AxisId> {
+        if let Some(axis) = self.dims.get(name, self.sizes) {
+            return Some(axis);
+        }
+        let bind = self.dim_source(name)?;
+        if self.dims.open.contains(&name.to_string()) {
+            self.report(
+                Diagnostic::new(Code::SelfReference, bind.name.span, format!("the size of `{name}` needs itself"))
+                    .note(format!("the circle is {} -> {name}", self.dims.open.join(" -> "))),
+            );
+            return Some(self.add_dim(name, Size::known(1), false, bind.name.span));
+        }
+        self.dims.open.push(name.to_string());
+        let bound = self.options.dims.iter().find(|(n, _)| n == name).map(|(_, s)| *s);
+        let size = match bound {
+            Some(size) => Size::known(size as i64),
+            None => {
+                let env = self.model_env(bind.value.span.file);
+                let value = self.eval(&bind.value, &env);
+                self.as_size(&value, bind.value.span).unwrap_or_else(|| Size::known(1))
+            }
+        };
+        self.dims.open.pop();
+        if size.value().is_some_and(|n| n < 0) {
+            self.report(
+                Diagnostic::new(Code::BadSetting, bind.value.span, format!("`{name}` would have the size {size}")).help("a size is zero or more"),
+            );
+            return Some(self.add_dim(name, Size::known(1), false, bind.name.span));
+        }
+        Some(self.add_dim(name, size, false, at.unwrap_or(bind.name.span)))
+    }
+
+    pub(super) fn add_dim(&mut self, name: &str, size: Size, task: bool, span: Span) -> AxisId {
+        if let Some(axis) = self.dims.get(name, Sizes::Train) {
+            return axis;
+        }
+        let axis = self.table.new_axis(name, size);
+        self.dims.index.insert(name.to_string(), self.dims.list.len());
+        self.dims.list.push(hir::Dim { name: name.to_string(), axis, task, span });
+        axis
+    }
+
+    /// The axis a name stands for at model level: a dim, a memory's output, or a size the task binds.
+    pub(super) fn model_axis(&mut self, name: &str) -> Option<AxisId> {
+        if let Some(axis) = self.dim(name, None) {
+            return Some(axis);
+        }
+        if self.declare_memory_axis(name) {
+            return self.dims.get(name, self.sizes);
+        }
+        None
+    }
+
+    /// A size that the task binds: symbolic unless `--dim` or `--task` gives it.
+    fn task_dim(&mut self, name: &str, span: Span) -> AxisId {
+        let given = self.options.dims.iter().find(|(n, _)| n == name).map(|(_, s)| *s as i64);
+        let task = self.options.task.as_ref().and_then(|t| self.task_size(t, name));
+        let size = given.or(task).map_or_else(|| Size::symbol(name), Size::known);
+        self.add_dim(name, size, true, span)
+    }
+
+    fn task_call(&self, task: &str) -> Option<&'a ast::Call> {
+        let wanted = task.replace('-', "_");
+        self.members.tasks.iter().flat_map(|t| &t.tasks).find(|c| c.name.text == wanted)
+    }
+
+    fn task_size(&mut self, task: &str, dim: &str) -> Option<i64> {
+        let call = self.task_call(task)?;
+        call.args.iter().find_map(|a| match &a.kind {
+            ast::ArgKind::Named(name, e) if name.text == dim => match e.kind {
+                ast::ExprKind::Number(n) if n >= 0.0 && n.fract() == 0.0 => Some(n as i64),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    fn require_task(&mut self, task: &str) {
+        if self.task_call(task).is_some() {
+            return;
+        }
+        let known: Vec<String> = self.members.tasks.iter().flat_map(|t| &t.tasks).map(|c| c.name.text.clone()).collect();
+        let span = self.members.tasks.first().map_or(self.flat.name.span, |t| t.name.span);
+        self.report(
+            Diagnostic::new(Code::UnknownName, span, format!("`{}` has no task `{task}`", self.flat.name.text))
+                .suggest(task, known.iter().map(String::as_str))
+                .note(format!("its tasks are {}", super::listed(&known))),
+        );
+    }
+
+    fn declare_inputs(&mut self) {
+        let action = self.members.action;
+        let inputs: Vec<(&'a Typed, bool)> = self
+            .members
+            .inputs
+            .iter()
+            .map(|t| (*t, OUTCOMES.contains(&t.name.text.as_str())))
+            .chain(action.map(|(t, _)| (t, true)))
+            .collect();
+        for (decl, outcome) in inputs {
+            let (axes, dtype) = match &decl.ty {
+                Type::Name(name) if name.text == "bool" => (Vec::new(), Dtype::Bool),
+                Type::Name(name) => {
+                    self.report(
+                        Diagnostic::new(Code::WrongKind, name.span, format!("`{}` is not the type of a data field", name.text))
+                            .help("write a shape such as `[O]`, or `bool`"),
+                    );
+                    (Vec::new(), Dtype::Real)
+                }
+                Type::Shape(shape) => {
+                    let mut axes = Vec::new();
+                    for axis in &shape.axes {
+                        let known = if axis.size.is_some() { None } else { self.model_axis(&axis.name.text) };
+                        let id = match known {
+                            Some(id) => id,
+                            None if axis.rest || axis.size.is_some() => match self.axis_decl(axis) {
+                                Some(id) => id,
+                                None => continue,
+                            },
+                            // Not a dim of the model: the task gives it.
+                            None => self.task_dim(&axis.name.text, axis.name.span),
+                        };
+                        axes.push(id);
+                    }
+                    self.no_repeats(&axes, shape.span);
+                    (axes, Dtype::Real)
+                }
+            };
+            self.inputs.push(hir::Input { name: decl.name.text.clone(), axes, dtype, outcome, span: decl.name.span });
+        }
+        if action.is_none() {
+            self.missing("action", "an agent needs an action: `action a: [A] in -1..1`");
+        }
+        if self.members.inputs.is_empty() {
+            self.missing("input", "a model reads data: `input obs: [O], r: [], first: bool`");
+        }
+    }
+
+    pub(super) fn missing(&mut self, what: &str, help: &str) {
+        let name = self.flat.name.clone();
+        self.report(Diagnostic::new(Code::MissingSection, name.span, format!("`{}` has no `{what}`", name.text)).help(help));
+    }
+
+    /// An axis of a latent or an input that is introduced on the spot: `x: [Z = 48]`.
+    pub(super) fn axis_decl(&mut self, axis: &'a ast::Axis) -> Option<AxisId> {
+        if axis.rest {
+            self.report(
+                Diagnostic::new(Code::UnknownAxis, axis.name.span, format!("`{}..` has nothing to match here", axis.name.text))
+                    .help("name the axes one by one"),
+            );
+            return None;
+        }
+        match &axis.size {
+            Some(e) => {
+                let env = self.model_env(e.span.file);
+                let value = self.eval(e, &env);
+                let size = self.as_size(&value, e.span)?;
+                if let Some(known) = self.dims.get(&axis.name.text, Sizes::Train) {
+                    if *self.table.size(known) != size {
+                        self.report(
+                            Diagnostic::new(Code::SizeMismatch, e.span, format!("`{}` has the size {} already", axis.name.text, self.table.size(known)))
+                                .help("use another letter, or leave out the size"),
+                        );
+                    }
+                    return Some(known);
+                }
+                Some(self.add_dim(&axis.name.text, size, false, axis.name.span))
+            }
+            None => match self.model_axis(&axis.name.text) {
+                Some(axis) => Some(axis),
+                None => {
+                    self.unknown_axis(&axis.name, None);
+                    None
+                }
+            },
+        }
+    }
+
+    fn declare_latents(&mut self) {
+        for (name, fields) in self.members.latents.clone() {
+            let mut latent = hir::Latent { name: name.text.clone(), fields: Vec::new() };
+            for field in fields {
+                let axes = match &field.ty {
+                    Type::Shape(shape) => {
+                        let axes: Vec<AxisId> = shape.axes.iter().filter_map(|a| self.axis_decl(a)).collect();
+                        self.no_repeats(&axes, shape.span);
+                        axes
+                    }
+                    Type::Name(ty) => {
+                        self.report(
+                            Diagnostic::new(Code::WrongKind, ty.span, "a field of a latent is an array").help(format!("write its shape: `{}: [..]`", field.name.text)),
+                        );
+                        Vec::new()
+                    }
+                };
+                if latent.fields.iter().any(|(n, _)| *n == field.name.text) {
+                    self.report(
+                        Diagnostic::new(Code::DuplicateName, field.name.span, format!("`{}` has two fields `{}`", name.text, field.name.text)).help("rename one of them"),
+                    );
+                    continue;
+                }
+                latent.fields.push((field.name.text.clone(), axes));
+            }
+            self.latents.push(latent);
+        }
+    }
+
+    /// The value of a `const`, found on first use.
+    pub(super) fn constant(&mut self, name: &str) -> Option<Value<'a>> {
+        let bind = self.members.consts.iter().copied().find(|b| b.name.text == name)?;
+        let key = (name.to_string(), self.sizes == Sizes::Evaluate);
+        if let Some(value) = self.consts.get(&key) {
+            return Some(value.clone());
+        }
+        if self.consts_open.contains(&key.0) {
+            return Some(self.error(Code::SelfReference, bind.name.span, format!("the value of `{name}` needs itself")));
+        }
+        self.consts_open.push(name.to_string());
+        let env = self.model_env(bind.value.span.file);
+        let value = self.eval(&bind.value, &env);
+        self.consts_open.pop();
+        let value = match value {
+            Value::Tensor(_) | Value::Record(_) | Value::Dist(_) | Value::Memory(_) | Value::Index(_) => {
+                self.report(
+                    Diagnostic::new(Code::NotStatic, bind.value.span, format!("`{name}` is not known when compiling"))
+                        .help("a `const` is a number, a list or a function; write an equation or a `schedule` for anything else"),
+                );
+                Value::Error
+            }
+            value => value,
+        };
+        self.consts.insert(key, value.clone());
+        Some(value)
+    }
+}
+
+fn with_article(kind: &str) -> String {
+    match kind.chars().next() {
+        Some('a' | 'e' | 'i' | 'o' | 'u') => format!("an {kind}"),
+        _ => format!("a {kind}"),
+    }
+}

@@ -1,0 +1,264 @@
+//! The end of a check: time, reachability, and the model as a plain value.
+
+use std::collections::HashMap;
+
+use super::act::ActBuild;
+use super::objective::Objective;
+use super::settings::Settings;
+use super::system::SystemBuild;
+use super::{ACT, Ctx, DrawFrom, EVALUATE, TRAIN, time};
+use crate::diagnostics::{Code, Diagnostic};
+use crate::hir::{self, ExprId, Family, Index, Op, ParamId, System, VarId};
+
+impl<'a> Ctx<'a> {
+    pub(super) fn finish(&mut self, objective: Objective, act: Option<ActBuild>, settings: Option<Settings>) -> Option<hir::Model> {
+        let mut systems: Vec<System> = Vec::new();
+        for id in [TRAIN, EVALUATE, ACT] {
+            let build = std::mem::take(&mut self.systems[id]);
+            systems.push(plain(&build));
+            self.systems[id] = build;
+        }
+        // Time needs equations that could be read; what was wrong with the others has been said.
+        let clean = !self.diagnostics.iter().any(Diagnostic::is_error);
+        if clean {
+            self.solve(&mut systems, &objective);
+        }
+        if clean && self.is_rollout() {
+            self.pointwise(&systems[TRAIN], &objective);
+        }
+        let act = act.map(|build| {
+            let state = self.act_state(&build);
+            let next = std::mem::take(&mut self.act_next);
+            (build, state, next)
+        });
+        if self.members.losses.is_empty() && !self.params.is_empty() {
+            self.missing("loss", "nothing would be learned: `loss dyn 1.0 = ..`");
+        }
+        if clean {
+            self.unreached(&objective.losses, &objective.optimizers);
+            self.unused();
+        }
+        if self.diagnostics.iter().any(Diagnostic::is_error) {
+            return None;
+        }
+        self.shared_draws(&systems[TRAIN], &systems[EVALUATE]);
+        let settings = settings?;
+        let (build, state, next) = act?;
+        let records = self.systems[TRAIN].families.iter().enumerate().filter(|(_, f)| f.record).map(|(i, _)| hir::FamilyId(i as u32)).collect();
+        let act_system = systems.pop().unwrap_or_default();
+        let evaluate = systems.pop().unwrap_or_default();
+        let train = systems.pop().unwrap_or_default();
+        let (low, high) = self.action_range();
+        let action_name = self.members.action.map(|(t, _)| t.name.text.clone())?;
+        let action = hir::Action { input: self.inputs.iter().position(|i| i.name == action_name)?, low, high };
+        let vars = self.vars.iter().map(|v| hir::Var { name: v.name.clone(), lo: v.range.map_or(0, |r| r.0), hi: v.range.map_or(0, |r| r.1) }).collect();
+        let modules = (0..self.modules.len())
+            .map(|i| {
+                let m = &self.modules[i];
+                hir::Module { name: m.name.clone(), kind: m.kind, signature: self.signature(i), params: m.params.clone(), ensemble: m.ensemble, slow: m.slow, span: m.span }
+            })
+            .collect();
+        let mut model = hir::Model {
+            name: self.flat.name.text.clone(),
+            axes: std::mem::take(&mut self.table.axes),
+            dims: std::mem::take(&mut self.dims.list),
+            inputs: std::mem::take(&mut self.inputs),
+            action,
+            latents: std::mem::take(&mut self.latents),
+            modules,
+            params: std::mem::take(&mut self.params),
+            carries: std::mem::take(&mut self.carries),
+            schedules: std::mem::take(&mut self.schedules),
+            draws: std::mem::take(&mut self.draws),
+            exprs: std::mem::take(&mut self.table.nodes),
+            vars,
+            train,
+            running: std::mem::take(&mut self.running),
+            losses: objective.losses,
+            records,
+            evaluate,
+            metrics: objective.metrics,
+            diagnose: objective.diagnose,
+            act: Some(super::act::finished(build, act_system, state, next)),
+            optimizers: objective.optimizers,
+            source: settings.source,
+            settings: settings.train,
+            tasks: settings.tasks,
+        };
+        bind_counts(&mut model);
+        order_params(&mut model);
+        Some(model)
+    }
+
+    fn solve(&mut self, systems: &mut [System], objective: &Objective) {
+        for (id, sites) in [(TRAIN, objective.train_sites.as_slice()), (EVALUATE, &objective.evaluate_sites), (ACT, &[])] {
+            self.sizes = if id == EVALUATE { super::Sizes::Evaluate } else { super::Sizes::Train };
+            let inputs: Vec<(String, (i64, i64))> = (0..self.inputs.len()).map(|i| (self.inputs[i].name.clone(), self.input_domain(i))).collect();
+            let mut found = Vec::new();
+            // Acting reads the training's values at "now", which `act_state` follows itself.
+            let inputs = if id == ACT { inputs.into_iter().map(|(n, _)| (n, (i64::MIN / 4, i64::MAX / 4))).collect() } else { inputs };
+            time::solve(
+                time::Problem { exprs: &self.table.nodes, vars: &mut self.vars, system: &mut systems[id], sites, inputs: &inputs, outer: None },
+                &mut found,
+            );
+            for d in found {
+                self.report(d);
+            }
+        }
+        self.sizes = super::Sizes::Train;
+    }
+
+    /// Equations of an on-policy source run on single steps in any order, so they read no other step.
+    fn pointwise(&mut self, train: &System, objective: &Objective) {
+        let mut values: Vec<(ExprId, Option<VarId>)> = Vec::new();
+        for def in &train.defs {
+            if !self.systems[TRAIN].families[def.family.0 as usize].record {
+                values.extend(def.values.iter().map(|v| (*v, def.vars.first().copied())));
+            }
+        }
+        for site in &objective.train_sites {
+            values.extend(site.values.iter().map(|v| (*v, site.vars.first().copied())));
+        }
+        let mut seen = std::collections::HashSet::new();
+        for (root, var) in values {
+            let mut open = vec![root];
+            while let Some(e) = open.pop() {
+                if !seen.insert((e, var)) {
+                    continue;
+                }
+                let span = self.table.nodes[e.0 as usize].span;
+                let index: &[Index] = match self.table.op(e) {
+                    Op::Input { index, .. } => std::slice::from_ref(index),
+                    Op::Read { index, .. } => index,
+                    op => {
+                        op.operands(|x| open.push(x));
+                        continue;
+                    }
+                };
+                if index.iter().any(|i| i.shifted().is_none_or(|(v, c)| Some(v) != var || c != 0)) {
+                    self.report(
+                        Diagnostic::new(Code::NotPointwise, span, "an on-policy update sees single steps, and this is another step")
+                            .help("compute it when the data is collected: `record x[t] = ..`"),
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A draw whose distribution is the same for every sample is drawn once for all.
+    fn shared_draws(&mut self, train: &System, evaluate: &System) {
+        let varies = |system: &System| per_sample(&self.table.nodes, system);
+        let (a, b) = (varies(train), varies(evaluate));
+        for (i, from) in self.draw_from.iter().enumerate() {
+            if let DrawFrom::Values(parts) = from {
+                // A part's families are those of the system it was elaborated in: the larger set decides.
+                self.draws[i].per_sample = parts.iter().any(|e| expr_varies(&self.table.nodes, *e, &a) || expr_varies(&self.table.nodes, *e, &b));
+            }
+        }
+    }
+
+    fn unused(&mut self) {
+        let mut found = Vec::new();
+        for f in &self.systems[TRAIN].families {
+            let input = self.inputs.iter().any(|i| i.name == f.name);
+            let read = f.used || f.record || input || self.systems[EVALUATE].find(&f.name).is_some_and(|id| self.systems[EVALUATE].families[id].used);
+            if !read {
+                found.push(Diagnostic::new(Code::Unused, f.span, format!("nothing reads `{}`", f.name)).help("use it in a loss, or leave it out"));
+            }
+        }
+        let uses = |i: usize| self.table.nodes.iter().any(|n| n.op == Op::Schedule(i));
+        for (i, s) in self.schedules.iter().enumerate() {
+            if !uses(i) {
+                found.push(Diagnostic::new(Code::Unused, s.span, format!("nothing reads the schedule `{}`", s.name)).help("leave it out"));
+            }
+        }
+        for d in found {
+            self.report(d);
+        }
+    }
+}
+
+fn plain(build: &SystemBuild<'_>) -> System {
+    let families = build
+        .families
+        .iter()
+        .map(|f| Family { name: f.name.clone(), arity: f.arity, leaves: f.leaves.clone(), defs: f.defs.clone(), domain: Vec::new() })
+        .collect();
+    System { families, defs: build.defs.clone(), stages: Vec::new() }
+}
+
+/// Which leaves of which families differ between samples.
+fn per_sample(nodes: &[hir::Node], system: &System) -> Vec<bool> {
+    let mut varies = vec![false; system.families.len()];
+    loop {
+        let mut changed = false;
+        for def in &system.defs {
+            let f = def.family.0 as usize;
+            if !varies[f] && def.values.iter().any(|v| expr_varies(nodes, *v, &varies)) {
+                varies[f] = true;
+                changed = true;
+            }
+        }
+        if !changed {
+            return varies;
+        }
+    }
+}
+
+fn expr_varies(nodes: &[hir::Node], e: ExprId, families: &[bool]) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    let mut open = vec![e];
+    while let Some(e) = open.pop() {
+        if !seen.insert(e) {
+            continue;
+        }
+        match &nodes[e.0 as usize].op {
+            Op::Input { .. } | Op::Carry(_) | Op::Outer { .. } => return true,
+            Op::Read { family, .. } => {
+                if families.get(family.0 as usize).copied().unwrap_or(false) {
+                    return true;
+                }
+            }
+            Op::Fold { batch: true, .. } | Op::SortAll { batch: true, .. } => {}
+            op => op.operands(|x| open.push(x)),
+        }
+    }
+    false
+}
+
+/// Counts of points that were not known while elaborating (`#12` in a size) are known now.
+fn bind_counts(model: &mut hir::Model) {
+    let counts: Vec<i64> = model.vars.iter().map(hir::Var::len).collect();
+    let bind = |name: &str| name.strip_prefix('#').and_then(|n| n.parse::<usize>().ok()).and_then(|n| counts.get(n).copied());
+    for axis in &mut model.axes {
+        if axis.size.symbols().iter().any(|s| s.starts_with('#')) {
+            axis.size = axis.size.bind(&bind);
+        }
+    }
+}
+
+/// Parameters in the order of their modules, whatever was needed first.
+fn order_params(model: &mut hir::Model) {
+    let mut order: Vec<usize> = (0..model.params.len()).collect();
+    order.sort_by_key(|i| model.params[*i].module);
+    let new: HashMap<u32, u32> = order.iter().enumerate().map(|(new, old)| (*old as u32, new as u32)).collect();
+    let map = |p: &mut ParamId| {
+        if let Some(n) = new.get(&p.0) {
+            p.0 = *n;
+        }
+    };
+    model.params = order.iter().map(|i| model.params[*i].clone()).collect();
+    for module in &mut model.modules {
+        module.params.iter_mut().for_each(map);
+    }
+    for o in &mut model.optimizers {
+        o.params.iter_mut().for_each(|(p, _)| map(p));
+        o.params.sort_by_key(|(p, _)| *p);
+    }
+    for node in &mut model.exprs {
+        if let Op::Param(p) | Op::Slow(p) = &mut node.op {
+            map(p);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! From a flat model to a checked one.
+//!
+//! Checking is elaboration: functions, blocks, distributions and planners are expanded into the expression table
+//! with every axis known, equation by equation and only on demand, so that an equation may stand before what it
+//! reads. Then [`time`] finds the domains and the order of computation, and [`reach`] sees which losses train what.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `declare` | members by kind and name; inputs, latents, dims |
+//! | `module` | nets, heads, memories, parameters |
+//! | `system` | equations, their subscripts and types |
+//! | `planner` | planners and their rollouts |
+//! | `expr` | expressions |
+//! | `call` | arguments, functions, blocks, distributions |
+//! | `builtins` | the functions that Rust knows |
+//! | `shape` | shapes, conversions, axes that must agree |
+//! | `objective` | losses, metrics, running statistics, optimisers |
+//! | `settings` | source, training protocol, tasks |
+//! | `act` | acting, and the state it needs |
+//! | `reach` | gradients: what depends on what |
+//! | `time` | domains and recurrences |
+//! | `finish` | the model as a plain value |
+
+mod act;
+mod builtins;
+mod call;
+mod declare;
+mod expr;
+mod finish;
+mod module;
+mod objective;
+mod planner;
+mod reach;
+mod settings;
+mod shape;
+mod system;
+mod table;
+pub(crate) mod time;
+mod value;
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ast::Item;
+use crate::diagnostics::{Code, Diagnostic};
+use crate::hir::{self, AxisId, ExprId, VarId};
+use crate::resolve::{self, Flat, Program};
+use crate::source::{FileId, Sources, Span};
+use crate::{Checked, Loader, Options};
+use declare::Members;
+use module::{Instance as BlockInstance, ModuleBuild};
+use system::SystemBuild;
+use table::Table;
+use time::VarDecl;
+use value::{Env, Sees, Value};
+
+/// Nodes that one model may expand to; far above any real model, low enough to answer within a second.
+const MAX_NODES: usize = 4_000_000;
+/// Steps of elaboration, so that loops without nodes end too.
+const MAX_STEPS: usize = 20_000_000;
+/// Calls inside calls.
+const MAX_CALLS: usize = 64;
+/// Diagnostics for one model; more help nobody.
+const MAX_DIAGNOSTICS: usize = 100;
+
+/// Checks a text and everything it uses. Never panics, whatever the text.
+pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> Checked {
+    let mut sources = Sources::default();
+    let mut diagnostics = Vec::new();
+    let (program, file) = resolve::load(name, text, loader, &mut sources, &mut diagnostics);
+    let mut models = Vec::new();
+    // A text that could not be read whole would give errors about what is missing from it.
+    if !diagnostics.iter().any(Diagnostic::is_error) {
+        let wanted = program.files[file.0 as usize].items.iter().filter_map(|item| match item {
+            Item::Model(m) if options.model.as_ref().is_none_or(|name| *name == m.name.text) => Some(m),
+            _ => None,
+        });
+        let mut any = false;
+        for model in wanted {
+            any = true;
+            let before = diagnostics.iter().filter(|d| d.is_error()).count();
+            let Some(flat) = resolve::flatten(&program, file, model, &mut diagnostics) else { continue };
+            let checked = check_model(&program, &flat, options, &mut diagnostics);
+            if diagnostics.iter().filter(|d| d.is_error()).count() == before {
+                models.extend(checked);
+            }
+        }
+        if !any {
+            let items = &program.files[file.0 as usize].items;
+            match &options.model {
+                Some(name) => diagnostics.push(
+                    Diagnostic::new(Code::NoModel, Span::new(file, 0, 0), format!("this file has no model `{name}`")).suggest(
+                        name,
+                        items.iter().filter_map(|i| if let Item::Model(m) = i { Some(m.name.text.as_str()) } else { None }),
+                    ),
+                ),
+                // A file of blocks, functions or tasks is fine on its own; an empty one is a mistake.
+                None if items.is_empty() => {
+                    diagnostics.push(Diagnostic::new(Code::NoModel, Span::new(file, 0, 0), "this file is empty").help("start one with `wmc new NAME`"));
+                }
+                None => {}
+            }
+        }
+    }
+    // Models of one file may share an inherited mistake: it is told once.
+    let mut seen = HashSet::new();
+    diagnostics.retain(|d| seen.insert((d.code, d.primary.span, d.message.clone())));
+    diagnostics.sort_by_key(|d| (d.primary.span.file != file, d.primary.span.file, d.primary.span.lo));
+    Checked { sources, models, diagnostics }
+}
+
+fn check_model(program: &Program, flat: &Flat, options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Option<hir::Model> {
+    let mut cx = Ctx::new(program, flat, options);
+    let model = stacker::maybe_grow(1 << 20, 8 << 20, || cx.model());
+    diagnostics.append(&mut cx.diagnostics);
+    model
+}
+
+/// Which of a model's sizes hold: the training's or the evaluation's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sizes {
+    Train,
+    Evaluate,
+}
+
+/// Where an expression stands: its index variables, its system, and the name of its draws.
+pub(crate) struct Site {
+    /// Names of index variables, innermost last.
+    pub vars: Vec<(String, VarId)>,
+    /// Variables that a draw here varies over.
+    pub active: Vec<VarId>,
+    /// Unknown subscripts become variables (losses, metrics, statistics).
+    pub auto: bool,
+    pub draw_base: String,
+    pub draws: usize,
+    /// Parts of the distribution that a draw comes from, and whether each sample has its own.
+    pub draw_from: DrawFrom,
+    pub system: usize,
+    /// Inside a loss or an equation of the training, where dropout acts.
+    pub training: bool,
+    /// `reset c` of the equation with its `with` families: reads of these see the base where c holds.
+    pub reset: Option<Reset>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) enum DrawFrom {
+    /// One draw for each sample.
+    #[default]
+    Sample,
+    /// One for each sample if one of these differs between samples; otherwise one for all.
+    Values(Vec<ExprId>),
+    /// One for all.
+    Shared,
+}
+
+pub(crate) struct Reset {
+    pub condition: ExprId,
+    /// What each family with a base goes back to.
+    pub bases: Vec<system::Base>,
+}
+
+pub(crate) struct Ctx<'a> {
+    program: &'a Program,
+    flat: &'a Flat,
+    options: &'a Options,
+    diagnostics: Vec<Diagnostic>,
+    table: Table,
+    members: Members<'a>,
+    sizes: Sizes,
+    dims: declare::Dims,
+    inputs: Vec<hir::Input>,
+    latents: Vec<hir::Latent>,
+    modules: Vec<ModuleBuild<'a>>,
+    params: Vec<hir::Param>,
+    param_index: HashMap<String, hir::ParamId>,
+    carries: Vec<hir::Carry>,
+    schedules: Vec<hir::Schedule>,
+    running: Vec<hir::Running>,
+    draws: Vec<hir::Draw>,
+    /// What each draw was made from, to find whether samples share it.
+    draw_from: Vec<DrawFrom>,
+    vars: Vec<VarDecl>,
+    /// The training's, the evaluation's and the acting system.
+    systems: [SystemBuild<'a>; 3],
+    site: Site,
+    instance: Option<BlockInstance>,
+    /// Functions being expanded, for recursion and for messages that start in the prelude.
+    calls: Vec<(String, Span)>,
+    /// The `let` that holds the expression, for paths.
+    held_by: Option<String>,
+    /// The output shape that `->` gives to the next block call.
+    expected: Option<Vec<AxisId>>,
+    /// Arguments of the call that computed a value: what a `grad` may have meant.
+    call_args: HashMap<ExprId, Vec<Vec<ExprId>>>,
+    /// Carries that a planner gives a new value.
+    act_next: Vec<(usize, ExprId)>,
+    carry_bases: HashMap<String, usize>,
+    consts: HashMap<(String, bool), Value<'a>>,
+    consts_open: Vec<String>,
+    holes: u32,
+    steps: usize,
+    exhausted: bool,
+}
+
+pub(crate) const TRAIN: usize = 0;
+pub(crate) const EVALUATE: usize = 1;
+pub(crate) const ACT: usize = 2;
+
+impl<'a> Ctx<'a> {
+    fn new(program: &'a Program, flat: &'a Flat, options: &'a Options) -> Ctx<'a> {
+        Ctx {
+            program,
+            flat,
+            options,
+            diagnostics: Vec::new(),
+            table: Table::default(),
+            members: Members::default(),
+            sizes: Sizes::Train,
+            dims: declare::Dims::default(),
+            inputs: Vec::new(),
+            latents: Vec::new(),
+            modules: Vec::new(),
+            params: Vec::new(),
+            param_index: HashMap::new(),
+            carries: Vec::new(),
+            schedules: Vec::new(),
+            running: Vec::new(),
+            draws: Vec::new(),
+            draw_from: Vec::new(),
+            vars: Vec::new(),
+            systems: Default::default(),
+            site: Site::outside(TRAIN),
+            instance: None,
+            calls: Vec::new(),
+            held_by: None,
+            expected: None,
+            call_args: HashMap::new(),
+            act_next: Vec::new(),
+            carry_bases: HashMap::new(),
+            consts: HashMap::new(),
+            consts_open: Vec::new(),
+            holes: 0,
+            steps: 0,
+            exhausted: false,
+        }
+    }
+
+    /// Says something once. A mistake inside a function of the prelude is shown where the user called it.
+    fn report(&mut self, diagnostic: Diagnostic) {
+        let mut d = diagnostic;
+        let in_prelude = |s: Span| (s.file.0 as usize) < resolve::PRELUDE.len();
+        if in_prelude(d.primary.span)
+            && let Some((name, call)) = self.calls.iter().rev().find(|(_, s)| !in_prelude(*s)).cloned()
+        {
+            let inner = d.primary.clone();
+            d.primary.span = call;
+            d.primary.text = if inner.text.is_empty() { format!("in this use of `{name}`") } else { format!("in this use of `{name}`: {}", inner.text) };
+            d.secondary.retain(|l| !in_prelude(l.span));
+        }
+        if self.diagnostics.len() < MAX_DIAGNOSTICS && !self.diagnostics.contains(&d) {
+            self.diagnostics.push(d);
+        }
+    }
+
+    fn error(&mut self, code: Code, span: Span, message: impl Into<String>) -> Value<'a> {
+        self.report(Diagnostic::new(code, span, message));
+        Value::Error
+    }
+
+    /// Counts work, so that no text keeps the checker busy for long.
+    fn spend(&mut self, span: Span) -> bool {
+        self.steps += 1;
+        if self.steps <= MAX_STEPS && self.table.nodes.len() <= MAX_NODES {
+            return !self.exhausted;
+        }
+        if !self.exhausted {
+            self.exhausted = true;
+            self.report(
+                Diagnostic::new(Code::TooLarge, span, "this model grows too large to compile")
+                    .note(format!("it has expanded to {} operations so far", self.table.nodes.len()))
+                    .help("look for functions that call others several times, or for long `stack` loops"),
+            );
+        }
+        false
+    }
+
+    fn new_var(&mut self, name: &str, span: Span, range: Option<(i64, i64)>) -> VarId {
+        self.vars.push(VarDecl { name: name.to_string(), span, range });
+        VarId(self.vars.len() as u32 - 1)
+    }
+
+    /// Runs `f` at another place of the text, and comes back.
+    fn at_site<T>(&mut self, site: Site, f: impl FnOnce(&mut Self) -> T) -> (T, Site) {
+        let outer = std::mem::replace(&mut self.site, site);
+        let instance = self.instance.take();
+        let held = self.held_by.take();
+        let expected = self.expected.take();
+        let calls = std::mem::take(&mut self.calls);
+        let result = f(self);
+        self.instance = instance;
+        self.held_by = held;
+        self.expected = expected;
+        self.calls = calls;
+        (result, std::mem::replace(&mut self.site, outer))
+    }
+
+    fn model_env(&self, file: FileId) -> Env<'a> {
+        Env::root(file, Sees::Equation)
+    }
+
+    /// The whole check, in order.
+    fn model(&mut self) -> Option<hir::Model> {
+        self.declare();
+        self.declare_modules();
+        self.declare_systems();
+        self.elaborate_schedules();
+        self.elaborate_system(TRAIN);
+        let objective = self.elaborate_objective();
+        let act = self.elaborate_act();
+        let settings = self.elaborate_settings();
+        self.finish(objective, act, settings)
+    }
+}
+
+impl Site {
+    /// A place without index variables: declarations, initial values, schedules.
+    pub(crate) fn outside(system: usize) -> Site {
+        Site {
+            vars: Vec::new(),
+            active: Vec::new(),
+            auto: false,
+            draw_base: String::new(),
+            draws: 0,
+            draw_from: DrawFrom::Shared,
+            system,
+            training: false,
+            reset: None,
+        }
+    }
+}
+
+/// Shows a value's names in a message: `` `a`, `b` and `c` ``.
+fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let names: Vec<String> = names.into_iter().map(|n| format!("`{}`", n.as_ref())).collect();
+    match names.as_slice() {
+        [] => "nothing".to_string(),
+        [one] => one.clone(),
+        [init @ .., last] => format!("{} and {last}", init.join(", ")),
+    }
+}
+
+/// The items of a file that are of use to an expression.
+fn item_value<'a>(item: &'a Item) -> Option<Value<'a>> {
+    use value::Callable;
+    Some(Value::Callable(match item {
+        Item::Fn(f) => Callable::Fn(f),
+        Item::Block(b) => Callable::Block(b),
+        Item::Dist(d) => Callable::Dist(d),
+        Item::Use(_) | Item::Model(_) | Item::Planner(_) | Item::Optimizer(_) | Item::Tasks(_) => return None,
+    }))
+}

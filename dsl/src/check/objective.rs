@@ -1,0 +1,459 @@
+//! Losses, metrics, running statistics and the optimisers that act on them.
+
+use super::value::{Env, Found, Sees, Value};
+use super::{Ctx, DrawFrom, EVALUATE, Site, TRAIN};
+use crate::ast::{self, Clause, ClauseKind, Expr, Item};
+use crate::diagnostics::{Code, Diagnostic};
+use crate::hir::{self, Dtype, ExprId, ModuleKind, Op, ParamId, Size, VarId};
+use crate::source::Span;
+
+/// What is optimised and measured.
+#[derive(Default)]
+pub(super) struct Objective {
+    pub losses: Vec<hir::Loss>,
+    pub metrics: Vec<hir::Metric>,
+    pub diagnose: Vec<hir::Diagnosis>,
+    pub optimizers: Vec<hir::Optimizer>,
+    /// Where each stands, for the time check: name for messages, variables, values.
+    pub train_sites: Vec<super::time::Site>,
+    pub evaluate_sites: Vec<super::time::Site>,
+}
+
+/// A mean: its value, its condition, its free indices.
+struct Mean {
+    value: ExprId,
+    condition: Option<ExprId>,
+    vars: Vec<VarId>,
+}
+
+impl<'a> Ctx<'a> {
+    pub(super) fn elaborate_schedules(&mut self) {
+        for bind in self.members.schedules.clone() {
+            let env = self.model_env(bind.value.span.file);
+            let (value, _) = self.at_site(Site::outside(TRAIN), |cx| cx.eval(&bind.value, &env));
+            let e = if value.is_error() { None } else { self.as_tensor(&value, bind.value.span) };
+            let value = e.unwrap_or_else(|| self.table.constant(0.0, bind.value.span));
+            if !self.table.axes_of(value).is_empty() {
+                let shown = self.table.show(self.table.axes_of(value));
+                self.report(Diagnostic::new(Code::NotScalar, bind.value.span, format!("the schedule `{}` is one number", bind.name.text)).here(format!("this has axes {shown}")));
+            }
+            self.schedules.push(hir::Schedule { name: bind.name.text.clone(), value, span: bind.name.span });
+        }
+    }
+
+    pub(super) fn elaborate_objective(&mut self) -> Objective {
+        let mut objective = Objective { optimizers: self.optimizers(), ..Objective::default() };
+        self.elaborate_running(&mut objective);
+        for (loss, span) in self.members.losses.clone() {
+            self.loss(loss, span, &mut objective);
+        }
+        self.sizes = super::Sizes::Evaluate;
+        for metric in self.members.metrics.clone() {
+            self.metric(metric, &mut objective);
+        }
+        for e in self.members.diagnose.clone() {
+            let what = format!("`{}` of `diagnose`", e.place.name.text);
+            if let Some(mean) = self.mean(EVALUATE, &e.place.name.text, &e.value, &[&e.clauses], &[], false) {
+                objective.evaluate_sites.push(super::time::Site { vars: mean.vars.clone(), values: vec![mean.value], span: e.value.span, what });
+                objective.diagnose.push(hir::Diagnosis { name: e.place.name.text.clone(), value: mean.value, vars: mean.vars });
+            }
+        }
+        self.elaborate_read(EVALUATE);
+        self.sizes = super::Sizes::Train;
+        objective
+    }
+
+    fn elaborate_running(&mut self, objective: &mut Objective) {
+        for (name, value, init) in self.members.runnings.clone() {
+            let env = self.model_env(name.span.file);
+            let (start, _) = self.at_site(Site::outside(TRAIN), |cx| cx.eval(init, &env));
+            let start = self.as_tensor(&start, init.span);
+            let mean = self.mean(TRAIN, &name.text, value, &[], &[], true);
+            let (Some(init), Some(mean)) = (start, mean) else {
+                // Keep the places of the others.
+                let zero = self.table.constant(0.0, name.span);
+                self.running.push(hir::Running { name: name.text.clone(), value: zero, init: zero, vars: Vec::new(), span: name.span });
+                continue;
+            };
+            let what = format!("the running value `{}`", name.text);
+            objective.train_sites.push(super::time::Site { vars: mean.vars.clone(), values: vec![mean.value], span: value.span, what });
+            self.running.push(hir::Running { name: name.text.clone(), value: mean.value, init, vars: mean.vars, span: name.span });
+        }
+    }
+
+    /// An expression whose free subscripts are averaged over.
+    fn mean(&mut self, system: usize, name: &str, value: &'a Expr, clauses: &[&'a [Clause]], bound: &[(String, VarId)], scalar: bool) -> Option<Mean> {
+        let env = self.model_env(value.span.file);
+        self.mean_in(system, name, value, clauses, bound, scalar, &env)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn mean_in(&mut self, system: usize, name: &str, value: &'a Expr, clauses: &[&'a [Clause]], bound: &[(String, VarId)], scalar: bool, env: &Env<'a>) -> Option<Mean> {
+        let site = Site {
+            vars: bound.to_vec(),
+            active: bound.iter().map(|(_, v)| *v).collect(),
+            auto: true,
+            draw_base: name.to_string(),
+            draws: 0,
+            draw_from: DrawFrom::Sample,
+            system,
+            training: system == TRAIN,
+            reset: None,
+        };
+        let (result, site) = self.at_site(site, |cx| {
+            for clause in clauses.iter().copied().flatten() {
+                if let ClauseKind::For(iters) = &clause.kind {
+                    for (var, domain) in iters {
+                        cx.for_clause(var, domain, env, true);
+                    }
+                }
+            }
+            let v = cx.eval(value, env);
+            let e = if v.is_error() { None } else { cx.as_tensor(&v, value.span) };
+            let mut condition = None;
+            for clause in clauses.iter().copied().flatten() {
+                match &clause.kind {
+                    ClauseKind::Where(c) => {
+                        let v = cx.eval(c, env);
+                        let c_expr = cx.as_tensor(&v, c.span)?;
+                        if !cx.table.axes_of(c_expr).is_empty() {
+                            let shown = cx.table.show(cx.table.axes_of(c_expr));
+                            cx.report(Diagnostic::new(Code::NotScalar, c.span, "a condition is one truth value for each sample and step").here(format!("this has axes {shown}")));
+                            return None;
+                        }
+                        condition = Some(c_expr);
+                    }
+                    ClauseKind::With(_) | ClauseKind::Reset(_) => {
+                        cx.report(Diagnostic::new(Code::WrongKind, clause.span, "only an equation has a start").help("move it to the equation that it belongs to"));
+                    }
+                    ClauseKind::For(_) => {}
+                }
+            }
+            Some((e?, condition))
+        });
+        let (e, condition) = result?;
+        if scalar && !self.table.axes_of(e).is_empty() {
+            let shown = self.table.show(self.table.axes_of(e));
+            self.report(
+                Diagnostic::new(Code::NotScalar, value.span, format!("`{name}` must be one number for each sample and step")).here(format!("this has axes {shown}")).help("say how they are reduced: `sum(..)`, `mean(..)`, or `sq(..)` for a squared norm"),
+            );
+            return None;
+        }
+        Some(Mean { value: e, condition, vars: site.vars.into_iter().map(|(_, v)| v).collect() })
+    }
+
+    fn loss(&mut self, loss: &'a ast::Loss, span: Span, objective: &mut Objective) {
+        let env = self.model_env(loss.name.span.file);
+        let (weight, _) = self.at_site(Site::outside(TRAIN), |cx| cx.eval(&loss.weight, &env));
+        let weight = if weight.is_error() { None } else { self.as_tensor(&weight, loss.weight.span) };
+        let weight = weight.unwrap_or_else(|| self.table.constant(1.0, loss.weight.span));
+        if !self.table.axes_of(weight).is_empty() {
+            self.error(Code::NotScalar, loss.weight.span, "a weight is one number");
+        }
+        let warmup = loss.warmup.as_ref().and_then(|(a, b)| {
+            let (x, y) = (self.eval(a, &env), self.eval(b, &env));
+            let (x, y) = (self.as_number(&x, a.span)?, self.as_number(&y, b.span)?);
+            if x >= y {
+                self.report(
+                    Diagnostic::new(Code::ScheduleRange, a.span.to(b.span), "a warm-up must end after it starts").here(format!("from {}% to {}%", x * 100.0, y * 100.0)),
+                );
+                return None;
+            }
+            Some((x, y))
+        });
+        let optimizer = loss.optimizer.as_ref().and_then(|name| {
+            let found = self.members.optimizers.iter().position(|(o, _)| o.name.text == name.text);
+            if found.is_none() {
+                let known: Vec<String> = self.members.optimizers.iter().map(|(o, _)| o.name.text.clone()).collect();
+                self.report(
+                    Diagnostic::new(Code::UnknownOptimizer, name.span, format!("there is no optimiser `{}`", name.text))
+                        .suggest(&name.text, known.iter().map(String::as_str))
+                        .note(format!("there are {}", super::listed(&known))),
+                );
+            }
+            found
+        });
+        let mut parts = Vec::new();
+        for part in &loss.parts {
+            let name = match &part.name {
+                Some(p) => format!("{}.{}", loss.name.text, p.text),
+                None => loss.name.text.clone(),
+            };
+            let Some(mean) = self.mean(TRAIN, &name, &part.value, &[&loss.clauses, &part.clauses], &[], true) else { continue };
+            let mut values = vec![mean.value];
+            values.extend(mean.condition);
+            objective.train_sites.push(super::time::Site { vars: mean.vars.clone(), values, span: part.value.span, what: format!("loss `{name}`") });
+            parts.push(hir::LossPart { name, value: mean.value, condition: mean.condition, vars: mean.vars });
+        }
+        objective.losses.push(hir::Loss { name: loss.name.text.clone(), weight, warmup, optimizer, parts, span });
+    }
+
+    /// `metric mse[k] = .. for k in [3, 5, 7]` is three metrics; `metric drift[t] = ..` is one over t.
+    fn metric(&mut self, metric: &'a ast::Equation, objective: &mut Objective) {
+        let name = metric.place.name.text.clone();
+        let listed = metric.clauses.iter().find_map(|c| match &c.kind {
+            ClauseKind::For(iters) => iters.iter().find(|(_, d)| matches!(d.kind, ast::ExprKind::List(_))),
+            _ => None,
+        });
+        if let Some((var, domain)) = listed {
+            let env = self.model_env(domain.span.file);
+            let Value::List(items) = self.eval(domain, &env) else { return };
+            for item in items.iter() {
+                let Some(n) = self.as_int(item, domain.span) else { continue };
+                let env = self.model_env(metric.span.file);
+                env.set(&var.text, Value::Num(n as f64));
+                self.one_metric(format!("{name}[{n}]"), metric, Some(&var.text), &env, objective);
+            }
+            return;
+        }
+        let env = self.model_env(metric.span.file);
+        self.one_metric(name, metric, None, &env, objective);
+    }
+
+    fn one_metric(&mut self, name: String, metric: &'a ast::Equation, fixed: Option<&str>, env: &Env<'a>, objective: &mut Objective) {
+        let mut kept = Vec::new();
+        for index in &metric.place.indices {
+            match index.as_name() {
+                Some(n) if Some(n.text.as_str()) == fixed => {}
+                Some(n) => {
+                    let id = self.new_var(&n.text, n.span, None);
+                    kept.push((n.text.clone(), id));
+                }
+                None => {
+                    self.report(Diagnostic::new(Code::NotAnIndex, index.span, "a metric's subscript is an index").help("write `metric drift[t] = ..`"));
+                    return;
+                }
+            }
+        }
+        // The list of a `for` is used up; what is left are ranges.
+        let clauses: Vec<&'a [Clause]> = metric
+            .clauses
+            .iter()
+            .filter(|c| !matches!(&c.kind, ClauseKind::For(iters) if iters.iter().any(|(_, d)| matches!(d.kind, ast::ExprKind::List(_)))))
+            .map(std::slice::from_ref)
+            .collect();
+        let Some(mean) = self.mean_in(EVALUATE, &name, &metric.value, &clauses, &kept, true, env) else { return };
+        let mut values = vec![mean.value];
+        values.extend(mean.condition);
+        objective.evaluate_sites.push(super::time::Site { vars: mean.vars.clone(), values, span: metric.value.span, what: format!("metric `{name}`") });
+        objective.metrics.push(hir::Metric {
+            name,
+            value: mean.value,
+            condition: mean.condition,
+            vars: mean.vars,
+            kept: kept.into_iter().map(|(_, v)| v).collect(),
+            span: metric.span,
+        });
+    }
+
+    // ---- optimisers
+
+    fn optimizers(&mut self) -> Vec<hir::Optimizer> {
+        if self.members.optimizers.is_empty() && !self.params.is_empty() {
+            self.missing("optimizer", "parameters need one: `optimizer main = adam(lr = 3e-4) on all`");
+        }
+        let mut out = Vec::new();
+        for (o, span) in self.members.optimizers.clone() {
+            let rule = self.rule(o);
+            let params = self.trained(o);
+            if let (Some(rule), Some(params)) = (rule, params) {
+                out.push(hir::Optimizer { name: o.name.text.clone(), rule, params, span });
+            } else {
+                // Keep the place: losses refer to it by number.
+                let e = self.table.constant(0.0, span);
+                let entries = self.table.new_axis("entries", Size::symbol("entries"));
+                out.push(hir::Optimizer { name: o.name.text.clone(), rule: hir::Rule { entries, slots: Vec::new(), next: Vec::new(), value: e }, params: Vec::new(), span });
+            }
+        }
+        if !out.is_empty() && !self.diagnostics.iter().any(Diagnostic::is_error) {
+            self.coverage(&out);
+        }
+        out
+    }
+
+    /// Every parameter has one optimiser.
+    fn coverage(&mut self, optimizers: &[hir::Optimizer]) {
+        for module in 0..self.modules.len() {
+            let (name, span) = (self.modules[module].name.clone(), self.modules[module].span);
+            let Some(first) = self.modules[module].params.first().copied() else { continue };
+            let by: Vec<&hir::Optimizer> = optimizers.iter().filter(|o| o.params.iter().any(|(p, _)| *p == first)).collect();
+            match by.as_slice() {
+                [_] => {}
+                [] => self.report(
+                    Diagnostic::new(Code::NoOptimizer, span, format!("no optimiser trains `{name}`")).help(format!("add it to one: `optimizer .. on {name}`, or drop it")),
+                ),
+                [a, b, ..] => self.report(
+                    Diagnostic::new(Code::TwoOptimizers, span, format!("two optimisers train `{name}`"))
+                        .label(a.span, format!("`{}` does", a.name))
+                        .label(b.span, format!("and so does `{}`", b.name))
+                        .help(format!("leave it out of one: `on all except {name}`")),
+                ),
+            }
+        }
+    }
+
+    /// The parameters an optimiser trains, with the factors of their rates.
+    fn trained(&mut self, o: &'a ast::Optimizer) -> Option<Vec<(ParamId, f64)>> {
+        let names: Vec<String> = self.modules.iter().map(|m| m.name.clone()).collect();
+        let mut modules: Vec<usize> = Vec::new();
+        let find = |cx: &mut Self, name: &ast::Ident| match cx.module_named(&name.text) {
+            Some(m) => Some(m),
+            None => {
+                cx.report(
+                    Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing to train called `{}`", name.text))
+                        .suggest(&name.text, names.iter().map(String::as_str).chain(["all"]))
+                        .help("name nets, heads, memories and params, or `all`"),
+                );
+                None
+            }
+        };
+        for name in &o.on {
+            if name.text == "all" {
+                modules.extend(0..self.modules.len());
+            } else {
+                modules.push(find(self, name)?);
+            }
+        }
+        for name in &o.except {
+            let module = find(self, name)?;
+            modules.retain(|m| *m != module);
+        }
+        modules.sort_unstable();
+        modules.dedup();
+        let mut scale: Vec<(usize, f64)> = Vec::new();
+        for bind in &o.scale {
+            let module = find(self, &bind.name)?;
+            let env = self.model_env(bind.value.span.file);
+            let value = self.eval(&bind.value, &env);
+            let factor = self.as_number(&value, bind.value.span)?;
+            if !modules.contains(&module) {
+                self.report(Diagnostic::new(Code::NothingToTrain, bind.name.span, format!("`{}` does not train `{}`", o.name.text, bind.name.text)));
+                return None;
+            }
+            if !factor.is_finite() || factor < 0.0 {
+                self.report(Diagnostic::new(Code::BadSetting, bind.value.span, format!("a rate cannot be scaled by {factor}")).help("use a number from 0 upwards"));
+                return None;
+            }
+            scale.push((module, factor));
+        }
+        let mut params = Vec::new();
+        for m in &modules {
+            let factor = scale.iter().find(|(s, _)| s == m).map_or(1.0, |(_, f)| *f);
+            params.extend(self.modules[*m].params.iter().map(|p| (*p, factor)));
+        }
+        if params.is_empty() && !self.params.is_empty() {
+            let span = o.on.first().map_or(o.name.span, |n| n.span);
+            self.report(Diagnostic::new(Code::NothingToTrain, span, format!("`{}` has nothing to train", o.name.text)).help("name something with parameters, or `all`"));
+            return None;
+        }
+        Some(params)
+    }
+
+    /// An update rule, over one abstract axis of entries.
+    fn rule(&mut self, o: &'a ast::Optimizer) -> Option<hir::Rule> {
+        let file = o.rule.name.span.file;
+        let Some(Item::Optimizer(def)) = self.program.find(file, &o.rule.name.text) else {
+            let known: Vec<String> = self.program.names(file).filter(|n| matches!(self.program.find(file, n), Some(Item::Optimizer(_)))).map(str::to_string).collect();
+            self.report(
+                Diagnostic::new(Code::UnknownName, o.rule.name.span, format!("there is no optimiser rule `{}`", o.rule.name.text)).suggest(&o.rule.name.text, known.iter().map(String::as_str)).note(format!("there are {}", super::listed(&known))),
+            );
+            return None;
+        };
+        let entries = self.table.new_axis("entries", Size::symbol("entries"));
+        let env = Env::root(def.span.file, Sees::Items);
+        let model = self.model_env(file);
+        let args = self.eval_args(&o.rule.args, &model)?;
+        self.rule_settings(def, &o.rule, args, &env)?;
+        let span = o.rule.span;
+        let vector = |cx: &mut Self, op: Op| Value::tensor(cx.table.push(op, vec![entries], Dtype::Real, span));
+        let scalar = |cx: &mut Self, op: Op| Value::tensor(cx.table.push(op, Vec::new(), Dtype::Real, span));
+        let (weight, gradient) = (vector(self, Op::Weight), vector(self, Op::Gradient));
+        env.set("weight", weight);
+        env.set("gradient", gradient);
+        let (norm, count, scale) = (scalar(self, Op::TotalNorm), scalar(self, Op::Count), scalar(self, Op::Scale));
+        env.set("total_norm", norm);
+        env.set("count", count);
+        env.set("scale", scale);
+        for (i, slot) in def.slots.iter().enumerate() {
+            let value = vector(self, Op::Slot(i));
+            env.set(&slot.text, value);
+            env.set(&format!("axes of {}", slot.text), Value::Axes(vec![entries].into()));
+        }
+        let (value, _) = self.at_site(Site::outside(TRAIN), |cx| {
+            cx.calls.push((def.name.text.clone(), span));
+            let value = cx.run(&def.body, &env, &def.name, def.span);
+            cx.calls.pop();
+            value
+        });
+        let value = if value.is_error() { return None } else { self.as_tensor(&value, span)? };
+        if !self.same_axes(self.table.axes_of(value), &[entries]) {
+            self.error(Code::AxesMismatch, def.name.span, format!("`{}` must return the new weight, entry by entry", def.name.text));
+            return None;
+        }
+        let mut next = Vec::new();
+        for (i, slot) in def.slots.iter().enumerate() {
+            let new = match env.get_here(&format!("next {}", slot.text)) {
+                Some(Found::Value(Value::Tensor(t))) => t.expr,
+                _ => self.table.push(Op::Slot(i), vec![entries], Dtype::Real, span),
+            };
+            next.push(new);
+        }
+        Some(hir::Rule { entries, slots: def.slots.iter().map(|s| s.text.clone()).collect(), next, value })
+    }
+
+    fn rule_settings(&mut self, def: &'a ast::OptimizerDef, call: &'a ast::Call, args: Vec<super::call::Arg<'a>>, env: &Env<'a>) -> Option<()> {
+        let mut given: Vec<Option<(Value<'a>, Span)>> = vec![None; def.params.len()];
+        let mut place = 0;
+        for arg in args {
+            let at = match arg.name {
+                Some(label) => def.params.iter().position(|p| p.name.text == label.text).or_else(|| {
+                    let names: Vec<&str> = def.params.iter().map(|p| p.name.text.as_str()).collect();
+                    self.report(
+                        Diagnostic::new(Code::UnknownSetting, label.span, format!("`{}` has no setting `{}`", def.name.text, label.text)).suggest(&label.text, names.iter().copied()).note(format!("its settings are {}", super::listed(&names))),
+                    );
+                    None
+                })?,
+                None => {
+                    place += 1;
+                    place - 1
+                }
+            };
+            if at >= def.params.len() {
+                self.error(Code::WrongArguments, arg.span, format!("`{}` takes {}", def.name.text, super::module::count(def.params.len(), "setting")));
+                return None;
+            }
+            given[at] = Some((arg.value, arg.span));
+        }
+        for (param, value) in def.params.iter().zip(given) {
+            let (value, span) = match (value, &param.default) {
+                (Some(v), _) => v,
+                (None, Some(e)) => (self.eval(e, env), e.span),
+                (None, None) => {
+                    self.report(
+                        Diagnostic::new(Code::WrongArguments, call.span, format!("`{}` needs `{}`", def.name.text, param.name.text)).help(format!("write `{} = ..`", param.name.text)),
+                    );
+                    return None;
+                }
+            };
+            if let ("lr", Value::Num(n)) = (param.name.text.as_str(), &value)
+                && (*n <= 0.0 || !n.is_finite())
+            {
+                self.report(Diagnostic::new(Code::BadSetting, span, format!("a learning rate of {n}")).help("it is a small number above zero, such as 3e-4"));
+            }
+            if value.is_error() {
+                return None;
+            }
+            env.set(&param.name.text, value);
+        }
+        Some(())
+    }
+
+    pub(super) fn module_count(&self, module: usize) -> Size {
+        self.modules[module].params.iter().fold(Size::known(0), |n, p| n.add(&self.table.total(&self.params[p.0 as usize].axes)))
+    }
+
+    pub(super) fn is_param(&self, module: usize) -> bool {
+        self.modules[module].kind == ModuleKind::Param
+    }
+
+}

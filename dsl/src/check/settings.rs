@@ -1,0 +1,266 @@
+//! `source`, `train` and `tasks`: what the runtime is told.
+
+use super::Ctx;
+use super::value::Value;
+use crate::ast::{self, ArgKind, Bind, ExprKind};
+use crate::diagnostics::{Code, Diagnostic};
+use crate::hir::{Setting, Source, StopRule, Task, Train};
+use crate::source::Span;
+
+pub(super) struct Settings {
+    pub source: Source,
+    pub train: Train,
+    pub tasks: Vec<Task>,
+}
+
+impl<'a> Ctx<'a> {
+    pub(super) fn elaborate_settings(&mut self) -> Option<Settings> {
+        let source = self.source();
+        let train = self.train();
+        let tasks = self.tasks();
+        Some(Settings { source: source?, train: train?, tasks })
+    }
+
+    fn source(&mut self) -> Option<Source> {
+        let Some((call, over)) = self.members.source else {
+            self.missing("source", "say where the data comes from: `source replay(capacity = 100_000) over [B = 128, T = 8]`");
+            return None;
+        };
+        let names: &[&str] = match call.name.text.as_str() {
+            "replay" => &["capacity", "cross", "context"],
+            "rollout" => &["steps", "epochs", "minibatch"],
+            other => {
+                self.report(
+                    Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no source `{other}`")).suggest(other, ["replay", "rollout"]).note("there are `replay` (past experience) and `rollout` (fresh experience)"),
+                );
+                return None;
+            }
+        };
+        let mut given: Vec<(&'a str, Value<'a>, Span)> = Vec::new();
+        for arg in &call.args {
+            let ArgKind::Named(label, e) = &arg.kind else {
+                self.report(Diagnostic::new(Code::WrongArguments, arg.span, "a source's settings have names").help(format!("write `{} = ..`", names[0])));
+                return None;
+            };
+            if !names.contains(&label.text.as_str()) {
+                self.report(
+                    Diagnostic::new(Code::UnknownSetting, label.span, format!("`{}` has no setting `{}`", call.name.text, label.text)).suggest(&label.text, names.iter().copied()).note(format!("its settings are {}", super::listed(names))),
+                );
+                return None;
+            }
+            let env = self.model_env(e.span.file);
+            let value = self.eval(e, &env);
+            given.push((&label.text, value, e.span));
+        }
+        let whole = |cx: &mut Self, name: &str, default: u64| match given.iter().find(|(n, _, _)| *n == name) {
+            Some((_, v, span)) => cx.positive(&v.clone(), name, *span),
+            None => Some(default),
+        };
+        let dim = |cx: &Self, bind: &Bind| cx.dims.list.iter().find(|d| d.name == bind.name.text).cloned();
+        let time = over.last().and_then(|b| dim(self, b))?;
+        if let Some(n) = self.table.size(time.axis).value()
+            && n < 1
+        {
+            self.report(Diagnostic::new(Code::BadSetting, time.span, format!("a segment of {n} steps")).help("it has at least one step"));
+            return None;
+        }
+        if call.name.text == "rollout" {
+            let steps = whole(self, "steps", 1024)?;
+            let epochs = whole(self, "epochs", 4)?;
+            let minibatch = whole(self, "minibatch", 128)?;
+            if over.len() != 1 {
+                let span = over.first().map_or(call.span, |b| b.name.span);
+                self.report(Diagnostic::new(Code::WrongArguments, span, "a rollout runs over time alone").help("write `over [T = 1024]`"));
+                return None;
+            }
+            return Some(Source::Rollout { steps, epochs: u32::try_from(epochs).unwrap_or(u32::MAX), minibatch, time });
+        }
+        if over.len() != 2 {
+            let span = over.first().map_or(call.span, |b| b.name.span);
+            self.report(Diagnostic::new(Code::WrongArguments, span, "a replay runs over the batch and time").help("write `over [B = 128, T = 8]`"));
+            return None;
+        }
+        let batch = over.first().and_then(|b| dim(self, b))?;
+        let capacity = whole(self, "capacity", 1_000_000)?;
+        let context = match given.iter().find(|(n, _, _)| *n == "context") {
+            Some((_, v, span)) => u32::try_from(self.as_int(&v.clone(), *span)?).unwrap_or(0),
+            None => 0,
+        };
+        let cross = match given.iter().find(|(n, _, _)| *n == "cross") {
+            Some((_, Value::Bool(b), _)) => *b,
+            Some((_, _, span)) => {
+                self.error(Code::WrongKind, *span, "`cross` is true or false");
+                return None;
+            }
+            None => false,
+        };
+        Some(Source::Replay { capacity, cross, context, batch, time })
+    }
+
+    fn positive(&mut self, value: &Value<'a>, name: &str, span: Span) -> Option<u64> {
+        let n = self.as_int(value, span)?;
+        match u64::try_from(n) {
+            Ok(n) if n > 0 => Some(n),
+            _ => {
+                self.report(Diagnostic::new(Code::BadSetting, span, format!("`{name}` is {n}")).help("it is a whole number, one or more"));
+                None
+            }
+        }
+    }
+
+    fn train(&mut self) -> Option<Train> {
+        let Some((binds, span)) = self.members.train else {
+            self.missing("train", "say how long: `train { steps = 100_000, seed_steps = 5_000, every = 2, updates = 1, eval_every = 5_000, seeds = [7] }`");
+            return None;
+        };
+        const NAMES: [&str; 8] = ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes", "seeds", "stop_epoch"];
+        let mut train = Train { steps: 0, seed_steps: 0, every: 1, updates: 1, eval_every: 5_000, eval_episodes: 3, seeds: vec![1], stop_epoch: None };
+        let mut ok = true;
+        let mut seen: Vec<&str> = Vec::new();
+        for bind in binds {
+            let name = bind.name.text.as_str();
+            if seen.contains(&name) {
+                self.report(Diagnostic::new(Code::DuplicateName, bind.name.span, format!("`{name}` is set twice")).help("leave one of them out"));
+                ok = false;
+                continue;
+            }
+            seen.push(name);
+            let env = self.model_env(bind.value.span.file);
+            let span = bind.value.span;
+            let slot = match name {
+                "steps" => &mut train.steps,
+                "every" => &mut train.every,
+                "updates" => &mut train.updates,
+                "eval_every" => &mut train.eval_every,
+                "eval_episodes" => &mut train.eval_episodes,
+                "seed_steps" => {
+                    let value = self.eval(&bind.value, &env);
+                    match self.as_int(&value, span).and_then(|n| u64::try_from(n).ok()) {
+                        Some(n) => train.seed_steps = n,
+                        None => {
+                            self.report(Diagnostic::new(Code::BadSetting, span, "`seed_steps` is a whole number, zero or more"));
+                            ok = false;
+                        }
+                    }
+                    continue;
+                }
+                "seeds" => {
+                    match self.eval(&bind.value, &env) {
+                        Value::List(items) => {
+                            train.seeds = items.iter().filter_map(|v| self.as_int(v, span)).filter_map(|n| u64::try_from(n).ok()).collect();
+                            if train.seeds.is_empty() {
+                                self.report(Diagnostic::new(Code::BadSetting, span, "at least one seed is needed").help("write `seeds = [7, 8, 9]`"));
+                                ok = false;
+                            }
+                        }
+                        Value::Error => ok = false,
+                        other => {
+                            self.report(Diagnostic::new(Code::WrongKind, span, format!("`seeds` is a list, and this is {}", other.describe())).help("write `seeds = [7, 8, 9]`"));
+                            ok = false;
+                        }
+                    }
+                    continue;
+                }
+                "stop_epoch" => {
+                    match self.stop_rule(&bind.value) {
+                        Some(rule) => train.stop_epoch = Some(rule),
+                        None => ok = false,
+                    }
+                    continue;
+                }
+                _ => {
+                    self.report(
+                        Diagnostic::new(Code::UnknownSetting, bind.name.span, format!("`train` has no setting `{name}`")).suggest(name, NAMES).note(format!("its settings are {}", super::listed(NAMES))),
+                    );
+                    ok = false;
+                    continue;
+                }
+            };
+            let value = self.eval(&bind.value, &env);
+            match self.positive(&value, name, span) {
+                Some(n) => *slot = n,
+                None => ok = false,
+            }
+        }
+        if ok && !seen.contains(&"steps") {
+            self.report(Diagnostic::new(Code::MissingSection, span, "`train` needs `steps`").help("write `steps = 100_000`"));
+            ok = false;
+        }
+        if ok && train.seed_steps >= train.steps {
+            self.report(
+                Diagnostic::new(Code::ScheduleRange, span, format!("the training would be over before it starts: {} seed steps of {}", train.seed_steps, train.steps)).help("`seed_steps` is a part of `steps`"),
+            );
+            ok = false;
+        }
+        ok.then_some(train)
+    }
+
+    /// `kl > 0.05`.
+    fn stop_rule(&mut self, e: &'a ast::Expr) -> Option<StopRule> {
+        if let ExprKind::Binary(ast::BinaryOp::Gt, left, right) = &e.kind
+            && let Some(name) = left.as_name()
+        {
+            if !self.members.metrics.iter().any(|m| m.place.name.text == name.text) {
+                let known: Vec<String> = self.members.metrics.iter().map(|m| m.place.name.text.clone()).collect();
+                self.report(Diagnostic::new(Code::UnknownName, name.span, format!("there is no metric `{}`", name.text)).suggest(&name.text, known.iter().map(String::as_str)));
+                return None;
+            }
+            let env = self.model_env(right.span.file);
+            let value = self.eval(right, &env);
+            let above = self.as_number(&value, right.span)?;
+            return Some(StopRule { metric: name.text.clone(), above });
+        }
+        self.report(Diagnostic::new(Code::BadSetting, e.span, "`stop_epoch` compares a metric with a number").help("write `stop_epoch = kl > 0.05`"));
+        None
+    }
+
+    fn tasks(&mut self) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        let calls: Vec<&'a ast::Call> = self.members.tasks.iter().flat_map(|t| &t.tasks).collect();
+        for call in calls {
+            let mut task = Task { name: call.name.text.clone(), dims: Vec::new(), settings: Vec::new() };
+            for arg in &call.args {
+                let ArgKind::Named(label, e) = &arg.kind else {
+                    self.report(Diagnostic::new(Code::WrongArguments, arg.span, "a task's settings have names").help("write `repeat = 4`"));
+                    continue;
+                };
+                let is_dim = self.dims.list.iter().any(|d| d.task && d.name == label.text);
+                let env = self.model_env(e.span.file);
+                let value = self.eval(e, &env);
+                if is_dim {
+                    if let Some(n) = self.positive(&value, &label.text, e.span) {
+                        task.dims.push((label.text.clone(), n));
+                    }
+                } else if let Some(setting) = self.setting(&value, e.span) {
+                    task.settings.push((label.text.clone(), setting));
+                }
+            }
+            let missing: Vec<String> = self.dims.list.iter().filter(|d| d.task && !task.dims.iter().any(|(n, _)| *n == d.name)).map(|d| d.name.clone()).collect();
+            if !missing.is_empty() {
+                self.report(
+                    Diagnostic::new(Code::WrongArguments, call.span, format!("the task `{}` does not give {}", call.name.text, super::listed(&missing))).help(format!("write `{}({} = .., ..)`", call.name.text, missing[0])),
+                );
+            }
+            tasks.push(task);
+        }
+        tasks
+    }
+
+    fn setting(&mut self, value: &Value<'a>, span: Span) -> Option<Setting> {
+        Some(match value {
+            Value::Num(n) => Setting::Number(*n),
+            Value::Bool(b) => Setting::Flag(*b),
+            Value::Text(t) => Setting::Text(t.to_string()),
+            Value::List(items) => {
+                let items = items.clone();
+                Setting::List(items.iter().filter_map(|v| self.setting(v, span)).collect())
+            }
+            Value::Error => return None,
+            other => {
+                self.error(Code::WrongKind, span, format!("a task's setting is a number, a truth value, a text or a list, and this is {}", other.describe()));
+                return None;
+            }
+        })
+    }
+
+}

@@ -1,0 +1,118 @@
+//! Subscripts, ranges and points as a person would write them.
+
+use super::View;
+use super::interval::Interval;
+use super::reads::{Read, Target};
+use crate::hir::{Def, Index, Lhs, VarId};
+
+pub(super) fn var<'a>(view: &View<'a>, var: VarId) -> &'a str {
+    &view.vars[var.0 as usize].name
+}
+
+/// `z`, the name of what is read.
+pub(super) fn target<'a>(view: &View<'a>, target: Target) -> &'a str {
+    let named = match target {
+        Target::Input(input) => view.inputs.get(input).map(|(name, _)| name),
+        Target::Family(family) => view.system.families.get(family.0 as usize).map(|f| &f.name),
+        Target::Outer(family) => view
+            .outer
+            .and_then(|outer| outer.families.get(family.0 as usize))
+            .map(|f| &f.name),
+    };
+    named.map_or("?", String::as_str)
+}
+
+/// `z[t+1]`, as an equation with these variables reads it.
+pub(super) fn read(view: &View<'_>, vars: &[VarId], read: &Read<'_>) -> String {
+    bracketed(
+        target(view, read.target),
+        read.index.iter().map(|index| subscript(view, vars, index)),
+    )
+}
+
+/// `y[i, k+1]`, the left side of an equation.
+pub(super) fn left(view: &View<'_>, def: &Def) -> String {
+    let subscripts = def.lhs.iter().map(|lhs| match *lhs {
+        Lhs::At(at) => at.to_string(),
+        Lhs::Var { var, offset } => subscript(
+            view,
+            &[],
+            &Index {
+                terms: vec![(var, 1)],
+                offset,
+            },
+        ),
+    });
+    bracketed(&view.system.family(def.family).name, subscripts)
+}
+
+/// `y[0, 3]`.
+pub(super) fn point(name: &str, at: &[i64]) -> String {
+    bracketed(name, at.iter().map(i64::to_string))
+}
+
+pub(super) fn bracketed(name: &str, subscripts: impl Iterator<Item = String>) -> String {
+    let subscripts: Vec<String> = subscripts.collect();
+    if subscripts.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}[{}]", subscripts.join(", "))
+    }
+}
+
+/// `i+k-1`, with the variables in the order in which the equation has them.
+pub(super) fn subscript(view: &View<'_>, vars: &[VarId], index: &Index) -> String {
+    let mut terms = index.terms.clone();
+    terms.sort_by_key(|(id, _)| vars.iter().position(|var| var == id).unwrap_or(usize::MAX));
+    let mut text = String::new();
+    for (id, factor) in terms {
+        match (factor < 0, text.is_empty()) {
+            (true, _) => text.push('-'),
+            (false, false) => text.push('+'),
+            (false, true) => {}
+        }
+        if factor.unsigned_abs() != 1 {
+            text += &format!("{}*", factor.unsigned_abs());
+        }
+        text += var(view, id);
+    }
+    match index.offset {
+        0 if !text.is_empty() => {}
+        offset if offset < 0 || text.is_empty() => text += &offset.to_string(),
+        offset => text += &format!("+{offset}"),
+    }
+    text
+}
+
+/// `0..=7`, or `7` alone.
+pub(super) fn interval(range: Interval) -> String {
+    match range {
+        _ if range.is_empty() => "nowhere".to_owned(),
+        Interval { lo, hi } if lo == hi => lo.to_string(),
+        Interval { lo, hi } => format!("{lo}..={hi}"),
+    }
+}
+
+/// The intervals of several subscripts; those of one without brackets.
+pub(super) fn intervals(ranges: &[Interval]) -> String {
+    match ranges {
+        [range] => interval(*range),
+        _ => bracketed("", ranges.iter().map(|range| interval(*range))),
+    }
+}
+
+/// `t in 0..7`.
+pub(super) fn range(view: &View<'_>, id: VarId, range: Interval) -> String {
+    let (lo, hi) = range.to_half_open();
+    format!("{} in {lo}..{hi}", var(view, id))
+}
+
+/// `` `a`, `b` and `c` ``.
+pub(super) fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        Some((last, _)) => last.clone(),
+        None => String::new(),
+    }
+}
