@@ -93,15 +93,27 @@ impl Checked {
 
 #[cfg(test)]
 mod tests {
+    /// Every `.wm` file there is: the prelude, the models and the test models.
     #[test]
     fn models_parse() {
-        for f in ["../models/hamworld.wm", "../models/tasks.wm", "src/prelude/math.wm", "src/prelude/layers.wm", "src/prelude/distributions.wm", "src/prelude/planners.wm", "src/prelude/optimizers.wm"] {
-            let text = std::fs::read_to_string(f).unwrap();
-            let mut sources = crate::source::Sources::default();
-            let id = sources.add(f, text.clone(), false);
-            let (_, d) = crate::parse::parse(id, &text);
-            for d in &d { println!("{}", crate::diagnostics::render(&sources, d, false)); }
-            assert!(d.is_empty());
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut wrong = String::new();
+        for folder in ["src/prelude", "../models", "tests/wm"] {
+            let mut files: Vec<_> = std::fs::read_dir(root.join(folder)).unwrap().map(|e| e.unwrap().path()).collect();
+            files.retain(|f| f.extension().is_some_and(|e| e == "wm"));
+            files.sort();
+            assert!(!files.is_empty(), "{folder} has no models");
+            for file in files {
+                let text = std::fs::read_to_string(&file).unwrap();
+                let name = file.display().to_string();
+                let mut sources = crate::source::Sources::default();
+                let id = sources.add(&name, text.clone(), false);
+                let (_, diagnostics) = crate::parse::parse(id, &text);
+                for d in &diagnostics {
+                    wrong += &crate::diagnostics::render(&sources, d, false);
+                }
+            }
         }
+        assert!(wrong.is_empty(), "{wrong}");
     }
 }

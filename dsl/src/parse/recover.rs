@@ -235,7 +235,9 @@ fn cut(text: &str, tokens: &[Token], words: &[&str], members: bool) -> Vec<Piece
             continue;
         }
         let first_on_line = i == 0 || text[tokens[i - 1].hi..token.lo].contains('\n');
-        let starts_item = words.contains(&shown) && (!members || first_on_line);
+        // `use tasks::dmc`: a word of a path starts nothing.
+        let in_path = i > 0 && matches!(tokens[i - 1].text(text), "use" | "::");
+        let starts_item = words.contains(&shown) && !in_path && (!members || first_on_line);
         let starts_equation = members && first_on_line && !lex::RESERVED.contains(&shown) && is_equation(text, &tokens[i..]);
         if i == 0 || starts_item || starts_equation {
             starts.push(token.lo);
@@ -331,6 +333,7 @@ fn word(rule: Rule) -> Option<&'static str> {
         settings => "settings in `{ }`",
         part => "a named part",
         call | callee | task => "a call",
+        source_call => "a source (`replay(..)` or `rollout(..)`)",
         ensemble => "an ensemble axis",
         drop_kind => "what to drop (`net`, `loss`, `fn`, ..)",
         label | name => "a name",
