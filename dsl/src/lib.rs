@@ -5,7 +5,9 @@
 //! [`Diagnostic`]s out; the only way to a file is the [`Loader`] that the caller passes in.
 
 pub mod ast;
+mod ast_erase;
 pub mod diagnostics;
+pub mod fmt;
 pub mod hir;
 pub mod lex;
 pub mod parse;
