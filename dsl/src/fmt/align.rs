@@ -17,7 +17,11 @@ pub(super) fn align(outline: &mut Outline<'_>) {
     let ends = ends(&outline.units);
     let mut gaps = Vec::new();
     for frame in outline.frames.iter().filter(|f| f.hanging) {
-        let mut table = Table { outline, ends: &ends, rows: Vec::new() };
+        let mut table = Table {
+            outline,
+            ends: &ends,
+            rows: Vec::new(),
+        };
         for (at, entry) in frame.entries.iter().enumerate() {
             let fits = is_row(outline, frame, at);
             let family = table.rows.last().map(|row| row.entry.lead.family);
@@ -44,7 +48,8 @@ pub(super) fn common_widths(widths: &[usize], most: usize) -> Vec<usize> {
     let mut common = widths.to_vec();
     let mut rest = order.as_slice();
     while let Some(&shortest) = rest.first() {
-        let (column, further) = rest.split_at(rest.partition_point(|&line| widths[line] - widths[shortest] <= most));
+        let (column, further) =
+            rest.split_at(rest.partition_point(|&line| widths[line] - widths[shortest] <= most));
         let width = column.last().map_or(0, |&line| widths[line]);
         column.iter().for_each(|&line| common[line] = width);
         rest = further;
@@ -66,11 +71,16 @@ fn ends(units: &[Unit<'_>]) -> Vec<usize> {
 fn is_row(outline: &Outline<'_>, frame: &Frame, at: usize) -> bool {
     let units = &outline.units;
     let entry = &frame.entries[at];
-    let crowded = frame.entries.get(at + 1).is_some_and(|next| !units[next.first].breaks);
+    let crowded = frame
+        .entries
+        .get(at + 1)
+        .is_some_and(|next| !units[next.first].breaks);
     // Bodies form a column only where each is on one line.
     let tall = entry.lead.columns.contains(&Column::Body)
         && entry.body.is_some_and(|brace| match units[brace].role {
-            Role::Open(body) => outline.frames[body].close.is_none_or(|close| units[close].line != units[entry.first].line),
+            Role::Open(body) => outline.frames[body]
+                .close
+                .is_none_or(|close| units[close].line != units[entry.first].line),
             _ => true,
         });
     units[entry.first].breaks && !crowded && !tall
@@ -90,11 +100,15 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn columns(&mut self, gaps: &mut Vec<(usize, usize)>) {
-        let Some(lead) = self.rows.first().map(|row| row.entry.lead) else { return };
+        let Some(lead) = self.rows.first().map(|row| row.entry.lead) else {
+            return;
+        };
         for &column in lead.columns {
             match column {
                 // `dim Q = 8, C = 32`: a list, not a table.
-                Column::Define if lead.family == "size" && self.rows.iter().any(|row| row.entry.defines != 1) => {}
+                Column::Define
+                    if lead.family == "size"
+                        && self.rows.iter().any(|row| row.entry.defines != 1) => {}
                 Column::Clause => self.clauses(gaps),
                 _ => {
                     let rows = (0..self.rows.len()).collect::<Vec<_>>();
@@ -111,7 +125,13 @@ impl Table<'_> {
             if self.place(at, Column::Clause).is_some() {
                 rows.push(at);
                 let entry = self.rows[at].entry;
-                gaps.extend(entry.clauses.iter().skip(1).map(|&clause| (clause, NEXT_CLAUSE_GAP)));
+                gaps.extend(
+                    entry
+                        .clauses
+                        .iter()
+                        .skip(1)
+                        .map(|&clause| (clause, NEXT_CLAUSE_GAP)),
+                );
             } else {
                 self.column(&rows, Column::Clause, CLAUSE_GAP, gaps);
                 rows.clear();
@@ -120,19 +140,42 @@ impl Table<'_> {
         self.column(&rows, Column::Clause, CLAUSE_GAP, gaps);
     }
 
-    fn column(&mut self, rows: &[usize], column: Column, gap: usize, gaps: &mut Vec<(usize, usize)>) {
+    fn column(
+        &mut self,
+        rows: &[usize],
+        column: Column,
+        gap: usize,
+        gaps: &mut Vec<(usize, usize)>,
+    ) {
         let places: Vec<(usize, usize, bool)> = rows
             .iter()
             .filter_map(|&row| {
                 let own = self.place(row, column);
                 // A loss without `warmup` still has a weight that the `warmup` of others must clear.
-                let or = || if column == Column::Extra { self.place(row, Column::Define).or_else(|| self.place(row, Column::Body)) } else { None };
+                let or = || {
+                    if column == Column::Extra {
+                        self.place(row, Column::Define)
+                            .or_else(|| self.place(row, Column::Body))
+                    } else {
+                        None
+                    }
+                };
                 Some((row, own.or_else(or)?, own.is_some()))
             })
             .collect();
-        let widths: Vec<usize> = places.iter().map(|&(row, place, _)| self.width(row, place - 1)).collect();
-        let most = if column == Column::Body { MAX_BODY_PADDING } else { MAX_PADDING };
-        for (&(row, place, own), (width, common)) in places.iter().zip(widths.iter().zip(common_widths(&widths, most))) {
+        let widths: Vec<usize> = places
+            .iter()
+            .map(|&(row, place, _)| self.width(row, place - 1))
+            .collect();
+        let most = if column == Column::Body {
+            MAX_BODY_PADDING
+        } else {
+            MAX_PADDING
+        };
+        for (&(row, place, own), (width, common)) in places
+            .iter()
+            .zip(widths.iter().zip(common_widths(&widths, most)))
+        {
             if own {
                 let padded = common - width + gap;
                 gaps.push((place, padded));
@@ -154,5 +197,17 @@ impl Table<'_> {
     fn width(&self, row: usize, unit: usize) -> usize {
         let Row { entry, shift } = &self.rows[row];
         self.outline.units[entry.first].width + self.ends[unit] - self.ends[entry.first] + shift
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::common_widths;
+
+    #[test]
+    fn far_lines_have_columns_of_their_own() {
+        assert_eq!(common_widths(&[], 8), []);
+        assert_eq!(common_widths(&[3, 5, 4], 8), [5, 5, 5]);
+        assert_eq!(common_widths(&[1, 30, 9, 33, 10], 8), [9, 33, 9, 33, 10]);
     }
 }

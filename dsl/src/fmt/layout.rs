@@ -17,7 +17,13 @@ const MAX_COLUMN: usize = 80;
 const COMMENT_GAP: usize = 2;
 
 pub(super) fn print(outline: &Outline<'_>) -> String {
-    let mut page = Page { outline, lines: Vec::new(), levels: Vec::new(), waiting: Vec::new(), column: 0 };
+    let mut page = Page {
+        outline,
+        lines: Vec::new(),
+        levels: Vec::new(),
+        waiting: Vec::new(),
+        column: 0,
+    };
     page.levels.resize(outline.frames.len(), Level::default());
     let mut unit = 0;
     for (at, token) in outline.tokens.iter().enumerate() {
@@ -93,7 +99,11 @@ impl<'a> Page<'a> {
             };
             self.flush(comments);
             let blank_before = breaks > 1 && !closes && self.may_part();
-            self.lines.push(Line { blank_before, indent, ..Line::default() });
+            self.lines.push(Line {
+                blank_before,
+                indent,
+                ..Line::default()
+            });
             self.column = indent;
             let frame = self.remaining(at);
             self.levels[frame].anchor = indent;
@@ -123,7 +133,13 @@ impl<'a> Page<'a> {
     fn flush(&mut self, indent: usize) {
         for (text, blank) in std::mem::take(&mut self.waiting) {
             let blank_before = blank && self.may_part();
-            self.lines.push(Line { blank_before, indent, width: indent, comment: Some(text), ..Line::default() });
+            self.lines.push(Line {
+                blank_before,
+                indent,
+                width: indent,
+                comment: Some(text),
+                ..Line::default()
+            });
         }
     }
 
@@ -131,11 +147,28 @@ impl<'a> Page<'a> {
     fn level(&self, at: usize, frame: usize) -> Level {
         let around = self.levels[self.outline.units[at].frame];
         let opened = &self.outline.frames[frame];
-        let base = if opened.body { around.statement } else { around.anchor };
-        let below = self.outline.units.get(at + 1).map_or(self.column, |next| self.column + next.gap);
+        let base = if opened.body {
+            around.statement
+        } else {
+            around.anchor
+        };
+        let below = self
+            .outline
+            .units
+            .get(at + 1)
+            .map_or(self.column, |next| self.column + next.gap);
         let deeper = (base + INDENT).min(MAX_INDENT);
-        let inner = if opened.hanging || below > MAX_COLUMN { deeper } else { below };
-        Level { base, inner, anchor: base, statement: base }
+        let inner = if opened.hanging || below > MAX_COLUMN {
+            deeper
+        } else {
+            below
+        };
+        Level {
+            base,
+            inner,
+            anchor: base,
+            statement: base,
+        }
     }
 
     /// The indentation of the line that starts with this unit.
@@ -146,7 +179,10 @@ impl<'a> Page<'a> {
             let last = self.closing(at).filter(hanging).last();
             return self.levels[last.unwrap_or(first)].base;
         }
-        let one_expression = matches!(self.outline.frames[unit.frame].shape, Shape::Group | Shape::Branch);
+        let one_expression = matches!(
+            self.outline.frames[unit.frame].shape,
+            Shape::Group | Shape::Branch
+        );
         let goes_on = !unit.starts && !one_expression;
         self.levels[unit.frame].inner + if goes_on { INDENT } else { 0 }
     }
@@ -184,18 +220,25 @@ impl<'a> Page<'a> {
         text
     }
 
-    /// Comments behind code on neighbouring lines form a column.
+    /// Comments behind code on neighbouring lines of one level form a column.
     fn align_comments(&mut self) {
-        let mut start = 0;
-        while start < self.lines.len() {
-            let behind_code = |line: &Line<'_>| line.comment.is_some() && !line.code.is_empty();
-            let count = self.lines[start..].iter().enumerate().take_while(|(i, line)| behind_code(line) && (*i == 0 || !line.blank_before)).count();
-            let lines = &mut self.lines[start..start + count];
+        let commented = |line: &Line<'_>| line.comment.is_some() && !line.code.is_empty();
+        let together = |a: &Line<'_>, b: &Line<'_>| {
+            commented(a) && commented(b) && !b.blank_before && a.indent == b.indent
+        };
+        for lines in self
+            .lines
+            .chunk_by_mut(together)
+            .filter(|lines| commented(&lines[0]))
+        {
             let widths: Vec<usize> = lines.iter().map(|line| line.width).collect();
-            for (line, common) in lines.iter_mut().zip(align::common_widths(&widths, align::MAX_PADDING)) {
-                line.code.extend(std::iter::repeat_n(' ', common - line.width + COMMENT_GAP));
+            for (line, common) in lines
+                .iter_mut()
+                .zip(align::common_widths(&widths, align::MAX_PADDING))
+            {
+                line.code
+                    .extend(std::iter::repeat_n(' ', common - line.width + COMMENT_GAP));
             }
-            start += count.max(1);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The canonical form of a text: the author's line breaks, our spaces.
 //!
-//! The line: [`outline`] (tokens to brackets and entries), [`spacing`] (spaces between neighbours), [`align`]
-//! (columns of neighbouring lines), [`layout`] (indentation, blank lines, comments). All of it works on tokens,
+//! The line: `outline` (tokens to brackets and entries), `spacing` (spaces between neighbours), `align`
+//! (columns of neighbouring lines), `layout` (indentation, blank lines, comments). All of it works on tokens,
 //! so any text can be formatted, and every comment survives.
 //!
 //! Invariants: the tokens of the result are the tokens of the text, in order, and stand on the same lines as far

@@ -20,7 +20,12 @@ fn gap(frames: &[Frame], prev: &Unit<'_>, next: &Unit<'_>) -> usize {
         (Role::Open(frame), _) | (_, Role::Close(frame)) => usize::from(shape(frame).is_brace()),
         (_, Role::Comma | Role::Colon | Role::Postfix | Role::Dot) | (Role::Dot, _) => 0,
         // A second statement on a line stands apart from the first.
-        _ if next.starts && prev.role != Role::Comma && matches!(shape(next.frame), Shape::Block | Shape::Settings) => 2,
+        _ if next.starts
+            && prev.role != Role::Comma
+            && matches!(shape(next.frame), Shape::Block | Shape::Settings) =>
+        {
+            2
+        }
         (_, Role::Open(frame)) if matches!(shape(frame), Shape::Args | Shape::Index) => 0,
         (Role::Unary | Role::Tight, _) | (_, Role::Tight) => 0,
         _ => 1,
@@ -42,5 +47,29 @@ fn fuses(prev: &Unit<'_>, next: &Unit<'_>) -> bool {
         "&" => next.text.starts_with('&'),
         "|" => next.text.starts_with('|'),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outline;
+    use super::fuses;
+    use crate::lex;
+
+    /// Wherever the lexer would read two neighbours as something else, [`fuses`] says so.
+    #[test]
+    fn fuses_what_the_lexer_would() {
+        let tokens = "a 1 \"t\" ( ) [ ] { } , . .. ..= : :: = == ! != < <= > >= ~ + - -> * / @ % ^ & && | || #";
+        for a in tokens.split(' ') {
+            for b in tokens.split(' ') {
+                let (apart, glued) = (format!("{a} {b}"), format!("{a}{b}"));
+                let read: Vec<&str> = lex::tokens(&glued).iter().map(|t| t.text(&glued)).collect();
+                let units = outline::read(&apart).units;
+                assert!(
+                    read == [a, b] || fuses(&units[0], &units[1]),
+                    "`{a}` and `{b}`"
+                );
+            }
+        }
     }
 }
