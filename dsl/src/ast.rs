@@ -2,6 +2,7 @@
 //!
 //! Invariant: no expression is deeper than [`MAX_DEPTH`], so every walk over the tree may recurse.
 
+pub use crate::ast_erase::erase;
 use crate::source::Span;
 
 /// Deepest expression the parser builds; a deeper one is reported and cut.

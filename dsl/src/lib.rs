@@ -5,8 +5,10 @@
 //! [`Diagnostic`]s out; the only way to a file is the [`Loader`] that the caller passes in.
 
 pub mod ast;
+mod ast_erase;
 mod check;
 pub mod diagnostics;
+pub mod fmt;
 pub mod hir;
 pub mod lex;
 pub mod parse;
