@@ -192,7 +192,13 @@ pub(crate) struct Roots {
 
 impl Sizes {
     pub(crate) fn options(&self, model: Option<String>) -> dsl::Options {
-        dsl::Options { dims: self.dims.clone(), task: self.task.as_ref().map(|t| t.replace('-', "_")), model }
+        // As with every option that is given twice, the last one counts.
+        let mut dims: Vec<(String, u64)> = Vec::new();
+        for (name, size) in &self.dims {
+            dims.retain(|(known, _)| known != name);
+            dims.push((name.clone(), *size));
+        }
+        dsl::Options { dims, task: self.task.as_ref().map(|t| t.replace('-', "_")), model }
     }
 }
 
@@ -240,6 +246,7 @@ mod tests {
         assert_eq!(options(&["--dim", "O=17", "--dim", "A=6"]).dims, both);
         assert_eq!(options(&["--dim", "O=17,A=6"]).dims, both);
         assert_eq!(options(&["--dim", "O = 17, A = 6"]).dims, both);
+        assert_eq!(options(&["--dim", "O=3", "--dim", "O=17,A=6"]).dims, both);
     }
 
     #[test]

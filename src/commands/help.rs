@@ -1,6 +1,7 @@
 //! `wmc help`: the page of a code, the list of codes, or the help of a subcommand.
 
-use clap::CommandFactory;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use dsl::diagnostics::{CODES, Code, Severity, closest};
 
 use crate::cli::{Cli, Help};
@@ -29,15 +30,10 @@ pub(crate) fn run(arguments: &Help, out: &mut Output) -> Exit {
     }
 }
 
-/// clap's own help of the command or of one subcommand.
+/// clap's own help of the command or of one subcommand: what `--help` prints.
 fn usage(subcommand: Option<&str>, colour: bool) -> Option<String> {
-    let mut command = Cli::command();
-    command.build();
-    let found = match subcommand {
-        None => &mut command,
-        Some(name) => command.find_subcommand_mut(name)?,
-    };
-    let help = found.render_long_help();
+    let words = ["wmc"].into_iter().chain(subcommand).chain(["--help"]);
+    let help = Cli::try_parse_from(words).err().filter(|e| e.kind() == ErrorKind::DisplayHelp)?.render();
     Some(if colour { help.ansi().to_string() } else { help.to_string() })
 }
 

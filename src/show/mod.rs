@@ -28,3 +28,59 @@ pub(crate) fn tables(file: &str, checked: &Checked, params: bool) -> String {
         checked.models.iter().map(|m| text::text(file, &view::view(m, &checked.sources), params)).collect();
     models.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn checked() -> Checked {
+        Checked { sources: sample::sources(), models: vec![sample::model()], diagnostics: Vec::new() }
+    }
+
+    #[test]
+    fn tables_of_a_model() {
+        insta::assert_snapshot!(tables("sample.wm", &checked(), true));
+    }
+
+    #[test]
+    fn sizes_are_numbers_or_polynomials() {
+        let document: Value = serde_json::from_str(&json("sample.wm", &checked())).unwrap();
+        let model = &document["models"][0];
+        assert_eq!(model["parameters"], "4*O + 1004");
+        assert_eq!(model["params"][0]["count"], "4*O");
+        assert_eq!(model["params"][1]["count"], 4);
+        assert_eq!(model["params"][0]["axes"][0]["name"], "H");
+        assert_eq!(model["params"][0]["axes"][1]["size"], "O");
+    }
+
+    /// Every field of the document is described.
+    #[test]
+    fn fields_are_documented() {
+        fn fields(value: &Value, into: &mut BTreeSet<String>) {
+            match value {
+                Value::Object(map) => {
+                    for (name, value) in map {
+                        into.insert(name.clone());
+                        // The names in these are the user's.
+                        if name != "dims" || value.is_array() {
+                            fields(value, into);
+                        }
+                    }
+                }
+                Value::Array(items) => items.iter().for_each(|item| fields(item, into)),
+                _ => {}
+            }
+        }
+        let manual = include_str!("../../docs/cli.md");
+        let mut names = BTreeSet::new();
+        fields(&serde_json::from_str(&json("sample.wm", &checked())).unwrap(), &mut names);
+        assert!(names.len() > 50);
+        for name in names {
+            assert!(manual.contains(&format!("`{name}`")), "docs/cli.md says nothing about `{name}`");
+        }
+    }
+}
