@@ -10,12 +10,20 @@ pub(super) struct Scalars(Vec<Vec<Option<f64>>>);
 
 impl Scalars {
     pub(super) fn of(model: &Model) -> Scalars {
-        Scalars(MOMENTS.iter().map(|progress| at(model, *progress)).collect())
+        Scalars(
+            MOMENTS
+                .iter()
+                .map(|progress| at(model, *progress))
+                .collect(),
+        )
     }
 
     /// The values at the moments, where all of them are known.
     pub(super) fn values(&self, id: ExprId) -> Option<Vec<f64>> {
-        self.0.iter().map(|values| values.get(id.0 as usize).copied().flatten()).collect()
+        self.0
+            .iter()
+            .map(|values| values.get(id.0 as usize).copied().flatten())
+            .collect()
     }
 
     /// The value, where it is the same at all times.
@@ -101,7 +109,10 @@ mod tests {
     fn a_ramp_and_a_constant() {
         let model = sample::model();
         let scalars = Scalars::of(&model);
-        assert_eq!(scalars.values(model.schedules[0].value), Some(vec![0.0, 0.125, 0.25, 0.375, 0.5]));
+        assert_eq!(
+            scalars.values(model.schedules[0].value),
+            Some(vec![0.0, 0.125, 0.25, 0.375, 0.5])
+        );
         assert_eq!(scalars.constant(model.losses[0].weight), Some(0.5));
         assert_eq!(scalars.constant(model.schedules[0].value), None);
     }
