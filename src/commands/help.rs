@@ -92,7 +92,7 @@ fn page(markdown: &str, colour: bool) -> String {
                 _ => {}
             }
         } else if fenced {
-            text += &format!("    {line}").trim_end().to_string();
+            text += format!("    {line}").trim_end();
             text.push('\n');
         } else if line.starts_with('#') {
             text += &format!(
