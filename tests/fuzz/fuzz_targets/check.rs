@@ -12,8 +12,14 @@ fuzz_target!(|input: &str| {
     let (other, text) = input.split_once(CUT).unwrap_or(("", input));
     let mut loader = MapLoader::default();
     loader.0.insert("other".into(), other.into());
-    loader.0.insert("tasks".into(), include_str!("../../../models/tasks.wm").into());
-    let bound = Options { dims: vec![("O".into(), 5), ("A".into(), 2)], ..Options::default() };
+    loader.0.insert(
+        "tasks".into(),
+        include_str!("../../../models/tasks.wm").into(),
+    );
+    let bound = Options {
+        dims: vec![("O".into(), 5), ("A".into(), 2)],
+        ..Options::default()
+    };
     for options in [Options::default(), bound] {
         let checked = check("fuzz.wm", text, &loader, &options);
         for diagnostic in &checked.diagnostics {
