@@ -1,1 +1,19 @@
-fn main() {}
+//! The command `wmc`: arguments in, one subcommand called, an exit code out.
+
+mod cli;
+mod commands;
+mod files;
+mod output;
+mod report;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let mut out = output::Output::standard();
+    let exit = commands::run(cli.command, &mut out);
+    out.finish(exit).into()
+}

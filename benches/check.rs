@@ -1,0 +1,124 @@
+//! What checking costs: generated models of 100, 1,000 and 10,000 equations, and the command itself.
+//!
+//! `cargo bench --bench check` prints the best time of several runs and the ratio to the model a tenth as long, and ends
+//! with exit code 1 where a tenfold model costs more than 12 times as much. Without `--bench` (as in
+//! `cargo test --benches`) it only runs the two smaller models once.
+
+mod generate;
+
+use std::hint::black_box;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use dsl::source::FileId;
+use dsl::{NoLoader, Options};
+
+const SIZES: [usize; 3] = [100, 1_000, 10_000];
+const LIMIT: f64 = 12.0;
+/// A ratio to less than this says nothing.
+const TOO_SHORT: Duration = Duration::from_micros(100);
+
+/// A stage of the front end.
+type Stage = (&'static str, fn(&str));
+
+fn main() -> ExitCode {
+    let measured = std::env::args().any(|word| word == "--bench");
+    let sizes = if measured { &SIZES[..] } else { &SIZES[..2] };
+    let texts: Vec<String> = sizes.iter().map(|n| generate::model(*n)).collect();
+
+    let stages: [Stage; 3] = [("parse", parse), ("check", check), ("fmt", fmt)];
+    let mut linear = true;
+    for (name, stage) in stages {
+        let times: Vec<Duration> = texts
+            .iter()
+            .map(|text| best(measured, || stage(text)))
+            .collect();
+        for (i, time) in times.iter().enumerate() {
+            let each = time.as_nanos() / sizes[i] as u128;
+            let mut line = format!(
+                "{name:5}  {:>6} equations  {:>9.3} ms  {each:>6} ns each",
+                sizes[i],
+                millis(*time)
+            );
+            if i > 0 {
+                let ratio = time.as_secs_f64() / times[i - 1].as_secs_f64();
+                linear &= ratio <= LIMIT || times[i - 1] < TOO_SHORT;
+                line += &format!("  {ratio:>5.1} x the one before");
+            }
+            println!("{line}");
+        }
+    }
+    if !measured {
+        return ExitCode::SUCCESS;
+    }
+    process();
+    if linear {
+        println!("at most {LIMIT} x for each tenfold: yes");
+        ExitCode::SUCCESS
+    } else {
+        println!("at most {LIMIT} x for each tenfold: NO");
+        ExitCode::FAILURE
+    }
+}
+
+fn parse(text: &str) {
+    black_box(dsl::parse::parse(FileId(0), text));
+}
+
+fn check(text: &str) {
+    let checked = dsl::check("generated.wm", text, &NoLoader, &Options::default());
+    if let Some(error) = checked.diagnostics.iter().find(|d| d.is_error()) {
+        panic!(
+            "{}",
+            dsl::diagnostics::render(&checked.sources, error, false)
+        );
+    }
+    black_box(checked);
+}
+
+fn fmt(text: &str) {
+    black_box(dsl::fmt::format(text));
+}
+
+/// The command on a whole model against a command that does nothing.
+fn process() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/hamworld.wm");
+    let run = |words: &[&str]| {
+        let time = best(true, || {
+            let status = Command::new(env!("CARGO_BIN_EXE_wmc"))
+                .args(words)
+                .stdout(Stdio::null())
+                .status();
+            assert!(status.is_ok_and(|s| s.success()), "wmc {words:?}");
+        });
+        println!(
+            "wmc {:32} {:>9.3} ms",
+            words
+                .join(" ")
+                .replace(concat!(env!("CARGO_MANIFEST_DIR"), "/"), ""),
+            millis(time)
+        );
+    };
+    run(&["--version"]);
+    run(&["check", model]);
+}
+
+/// The least of many runs is the one that the rest of the machine disturbed least.
+fn best(measured: bool, run: impl Fn()) -> Duration {
+    let start = Instant::now();
+    let mut best = Duration::MAX;
+    let mut runs = 0;
+    while runs == 0
+        || measured && (runs < 10 || runs < 50 && start.elapsed() < Duration::from_secs(1))
+    {
+        let one = Instant::now();
+        run();
+        best = best.min(one.elapsed());
+        runs += 1;
+    }
+    best
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,288 @@
+//! The command line: every subcommand and option, with the texts of `--help`.
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const AFTER: &str = "\
+Exit codes:
+  0  all is well
+  1  the answer is no: `fmt --check` found files to change, `check --deny-warnings` found warnings
+  2  bad input or usage: a model with errors, a file that cannot be read, an unknown option
+
+Examples:
+  wmc new pendulum                                 write a starter model to pendulum.wm
+  wmc check pendulum.wm                            check it
+  wmc show models/hamworld.wm --task cheetah-run   what is in it, at the sizes of a task
+  wmc help E0203                                   what an error code means
+";
+
+/// A compiler for world models written in `.wm` files.
+///
+/// A `.wm` file says everything about a world model: data, latents, networks, dynamics, losses, planner,
+/// optimiser and training protocol. `wmc` checks such files, formats them and shows what is in them.
+#[derive(Debug, Parser)]
+#[command(name = "wmc", version, styles = STYLES, after_help = AFTER, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Check(Check),
+    Fmt(Fmt),
+    Show(Show),
+    New(New),
+    Help(Help),
+    Completions(Completions),
+}
+
+/// Check models: names, axes, time, gradients, optimisers
+///
+/// Diagnostics go to standard error and one line a file to standard output. Without `--task` and `--dim` the sizes
+/// that a task gives (`O`, `A`) stay symbols, and what holds, holds for every task.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc check models/hamworld.wm
+  wmc check models/*.wm --task cheetah-run
+  wmc check models/hamworld.wm --dim O=17,A=6
+  wmc check models/hamworld.wm --json          one JSON object a line for each diagnostic")]
+pub(crate) struct Check {
+    /// The `.wm` files to check
+    #[arg(required = true, value_name = "FILES")]
+    pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(crate) roots: Roots,
+
+    /// Write each diagnostic as one line of JSON to standard output, for editors
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// End with exit code 1 where there are warnings
+    #[arg(long)]
+    pub(crate) deny_warnings: bool,
+}
+
+/// Format files in place
+///
+/// A file is replaced as a whole or not at all, and only if its text changes. A file that cannot be read as a model
+/// is reported and left alone.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc fmt models/*.wm
+  wmc fmt --check models/*.wm        list what would change, exit code 1 if anything
+  wmc fmt - < draft.wm               format standard input to standard output")]
+pub(crate) struct Fmt {
+    /// The `.wm` files to format; `-` formats standard input to standard output
+    #[arg(required = true, value_name = "FILES")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Change nothing: list the files that would change
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// Show what is in a model: dims, nets, losses, optimisers, parameters
+///
+/// Sizes that a task gives (`O`, `A`) are shown as symbols and counts as polynomials in them, until `--task` or
+/// `--dim` gives them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc show models/hamworld.wm
+  wmc show models/hamworld.wm --task cheetah-run --params
+  wmc show models/hamworld.wm --dim O=17,A=6 --json | jq '.models[0].params[].path'")]
+pub(crate) struct Show {
+    /// The `.wm` file to show
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Show this model alone; all models of the file otherwise
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(crate) roots: Roots,
+
+    /// List every parameter, carry, draw and running value too
+    #[arg(long)]
+    pub(crate) params: bool,
+
+    /// Write all of it as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Write a starter model
+///
+/// Writes NAME.wm: a small commented model of a pendulum that checks, and a place to start from. An existing file is
+/// never overwritten.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc new pendulum       writes pendulum.wm with the model Pendulum
+  wmc new my_world       writes my_world.wm with the model MyWorld")]
+pub(crate) struct New {
+    /// A name of letters, digits and underscores
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// Explain an error code, or show the help of a subcommand
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc help E0203     what the code means, with a wrong and a right model
+  wmc help codes     all codes
+  wmc help check     the options of a subcommand")]
+pub(crate) struct Help {
+    /// A code (`E0203`), a subcommand (`check`), or `codes` for the list of all codes
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: Option<String>,
+}
+
+/// Write completions for a shell to standard output
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc completions bash > ~/.local/share/bash-completion/completions/wmc
+  wmc completions fish > ~/.config/fish/completions/wmc.fish")]
+pub(crate) struct Completions {
+    pub(crate) shell: Shell,
+}
+
+/// Where the sizes that a model leaves open come from.
+#[derive(Debug, Args)]
+pub(crate) struct Sizes {
+    /// Bind sizes: `--dim O=17 --dim A=6` or `--dim O=17,A=6`; they win over the task's and the text's
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_delimiter = ',', value_parser = dim)]
+    dims: Vec<(String, u64)>,
+
+    /// Take the sizes of this task of the model's `tasks` (hyphens count as underscores)
+    #[arg(long, value_name = "NAME")]
+    task: Option<String>,
+}
+
+/// Where `use` looks for files.
+#[derive(Debug, Args)]
+pub(crate) struct Roots {
+    /// Another folder in which `use` may find files, beside the folder of the file itself
+    #[arg(long = "root", value_name = "DIR")]
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+impl Sizes {
+    pub(crate) fn options(&self, model: Option<String>) -> dsl::Options {
+        // As with every option that is given twice, the last one counts.
+        let mut dims: Vec<(String, u64)> = Vec::new();
+        for (name, size) in &self.dims {
+            dims.retain(|(known, _)| known != name);
+            dims.push((name.clone(), *size));
+        }
+        dsl::Options {
+            dims,
+            task: self.task.as_ref().map(|t| t.replace('-', "_")),
+            model,
+        }
+    }
+}
+
+/// Letters, digits and underscores, no digit first.
+pub(crate) fn is_identifier(word: &str) -> bool {
+    let first = word.bytes().next();
+    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// `O=17`.
+fn dim(text: &str) -> Result<(String, u64), String> {
+    let (name, size) = text
+        .split_once('=')
+        .ok_or("write a size as NAME=SIZE, as in O=17")?;
+    let (name, size) = (name.trim(), size.trim());
+    if !is_identifier(name) {
+        return Err(format!(
+            "`{name}` is not a name; write a size as NAME=SIZE, as in O=17"
+        ));
+    }
+    match size.replace('_', "").parse::<u64>() {
+        Ok(value) => Ok((name.to_string(), value)),
+        Err(_) => Err(format!(
+            "`{size}` is not a whole number; write a size as NAME=SIZE, as in O=17"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    fn options(arguments: &[&str]) -> dsl::Options {
+        let all = ["wmc", "check", "x.wm"].iter().chain(arguments);
+        match Cli::try_parse_from(all).unwrap().command {
+            Command::Check(check) => check.sizes.options(None),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn dims_in_one_argument_or_in_several() {
+        let both = vec![("O".to_string(), 17), ("A".to_string(), 6)];
+        assert_eq!(options(&["--dim", "O=17", "--dim", "A=6"]).dims, both);
+        assert_eq!(options(&["--dim", "O=17,A=6"]).dims, both);
+        assert_eq!(options(&["--dim", "O = 17, A = 6"]).dims, both);
+        assert_eq!(options(&["--dim", "O=3", "--dim", "O=17,A=6"]).dims, both);
+    }
+
+    #[test]
+    fn tasks_with_hyphens() {
+        assert_eq!(
+            options(&["--task", "cheetah-run"]).task.as_deref(),
+            Some("cheetah_run")
+        );
+    }
+
+    #[test]
+    fn bad_dims_are_usage_errors() {
+        for bad in [
+            "O",
+            "O=x",
+            "=3",
+            "O=-1",
+            "2O=3",
+            "O=3,",
+            "O=99999999999999999999",
+        ] {
+            assert!(
+                Cli::try_parse_from(["wmc", "check", "x.wm", "--dim", bad]).is_err(),
+                "{bad}"
+            );
+        }
+    }
+}
