@@ -1,0 +1,1 @@
+//! A crate that uses the macros as any other would.
