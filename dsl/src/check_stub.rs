@@ -21,10 +21,8 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
                     diagnostics.extend(parse::parse(id, &found.text).1);
                 }
             }
-            Item::Model(m) if diagnostics.is_empty() => {
-                if options.model.as_ref().is_none_or(|only| *only == m.name.text) {
-                    models.push(model(m));
-                }
+            Item::Model(m) if diagnostics.is_empty() && options.model.as_ref().is_none_or(|only| *only == m.name.text) => {
+                models.push(model(m));
             }
             _ => {}
         }
