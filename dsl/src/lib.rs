@@ -14,9 +14,6 @@ pub mod lex;
 pub mod parse;
 mod resolve;
 pub mod source;
-mod stub; // TEMPORARY (branch cli): drop this line and stub.rs when the real ones are merged
-pub use stub::check; // TEMPORARY (branch cli): the checker's `check` takes its place
-pub use stub::fmt; // TEMPORARY (branch cli): `pub mod fmt;` takes its place
 
 pub use check::check;
 use diagnostics::Diagnostic;

@@ -1,0 +1,89 @@
+//! `world_model! { .. }`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use dsl::{Loader, NoLoader, Options};
+use proc_macro2::{Span, TokenStream};
+use syn::parse::{Parse, ParseStream};
+
+use crate::emit::{self, Embedded};
+use crate::folder::Folder;
+use crate::{print, report};
+
+const NAME: &str = "world_model!";
+
+/// Settings, then a model as it would stand in a file.
+struct Input {
+    use_from: Option<syn::LitStr>,
+    text: TokenStream,
+}
+
+impl Parse for Input {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Input> {
+        let mut use_from = None;
+        // Every item of the language starts with a word of its own and no `=` behind it.
+        while input.peek(syn::Ident) && input.peek2(syn::Token![=]) {
+            let name: syn::Ident = input.parse()?;
+            if name != "use_from" {
+                return Err(syn::Error::new(
+                    name.span(),
+                    format!("there is no setting `{name}`, only `use_from`"),
+                ));
+            }
+            if use_from.is_some() {
+                return Err(syn::Error::new(name.span(), "`use_from` is set twice"));
+            }
+            input.parse::<syn::Token![=]>()?;
+            use_from = Some(input.parse()?);
+            input.parse::<syn::Token![;]>()?;
+        }
+        Ok(Input {
+            use_from,
+            text: input.parse()?,
+        })
+    }
+}
+
+/// `manifest` is the folder of the user's Cargo.toml.
+pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenStream> {
+    let input: Input = syn::parse2(tokens)?;
+    let folder = input
+        .use_from
+        .map(|path| open(&path, manifest))
+        .transpose()?;
+    let printed = print::print(input.text);
+    let loader: &dyn Loader = folder.as_ref().map_or(&NoLoader, |folder| folder);
+    let checked = dsl::check(NAME, &printed.text, loader, &Options::default());
+
+    let imports = folder.map_or_else(BTreeMap::new, Folder::into_imports);
+    let embedded = Embedded {
+        name: NAME,
+        text: &printed.text,
+        imports: &imports,
+    };
+    let place = |name: &str| {
+        printed
+            .following("model", name)
+            .unwrap_or_else(Span::call_site)
+    };
+    let mut expansion = report::inline(&checked, &printed);
+    expansion.extend(emit::modules(&checked.models, embedded, |model| {
+        place(&model.name)
+    }));
+    expansion.extend(emit::track(imports.values().map(|i| i.path.as_path())));
+    Ok(expansion)
+}
+
+fn open(path: &syn::LitStr, manifest: &Path) -> syn::Result<Folder> {
+    let shown = path.value();
+    let error = |what: String| {
+        let note = "the path starts at the folder of this crate's Cargo.toml";
+        syn::Error::new(path.span(), format!("{what}\n{note}"))
+    };
+    match manifest.join(&shown).canonicalize() {
+        Ok(root) if root.is_dir() => Ok(Folder::new(root, shown)),
+        Ok(_) => Err(error(format!("`{shown}` is not a folder"))),
+        Err(_) => Err(error(format!("there is no folder `{shown}`"))),
+    }
+}

@@ -1,0 +1,10 @@
+//! Tokens of Rust that the language does not have.
+
+macros::world_model! {
+    model Tiny {
+        dim Q = 8;
+        x[t] = a | b
+    }
+}
+
+fn main() {}

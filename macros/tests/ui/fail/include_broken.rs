@@ -1,0 +1,5 @@
+//! Errors of a file are shown at its path, each with its own lines.
+
+macros::include_model!("models/broken.wm");
+
+fn main() {}

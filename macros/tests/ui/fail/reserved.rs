@@ -1,0 +1,7 @@
+macros::world_model! {
+    model Tiny {
+        latent loss { q: [Q] }
+    }
+}
+
+fn main() {}
