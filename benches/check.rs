@@ -29,17 +29,10 @@ fn main() -> ExitCode {
     let stages: [Stage; 3] = [("parse", parse), ("check", check), ("fmt", fmt)];
     let mut linear = true;
     for (name, stage) in stages {
-        let times: Vec<Duration> = texts
-            .iter()
-            .map(|text| best(measured, || stage(text)))
-            .collect();
+        let times: Vec<Duration> = texts.iter().map(|text| best(measured, || stage(text))).collect();
         for (i, time) in times.iter().enumerate() {
             let each = time.as_nanos() / sizes[i] as u128;
-            let mut line = format!(
-                "{name:5}  {:>6} equations  {:>9.3} ms  {each:>6} ns each",
-                sizes[i],
-                millis(*time)
-            );
+            let mut line = format!("{name:5}  {:>6} equations  {:>9.3} ms  {each:>6} ns each", sizes[i], millis(*time));
             if i > 0 {
                 let ratio = time.as_secs_f64() / times[i - 1].as_secs_f64();
                 linear &= ratio <= LIMIT || times[i - 1] < TOO_SHORT;
@@ -68,10 +61,7 @@ fn parse(text: &str) {
 fn check(text: &str) {
     let checked = dsl::check("generated.wm", text, &NoLoader, &Options::default());
     if let Some(error) = checked.diagnostics.iter().find(|d| d.is_error()) {
-        panic!(
-            "{}",
-            dsl::diagnostics::render(&checked.sources, error, false)
-        );
+        panic!("{}", dsl::diagnostics::render(&checked.sources, error, false));
     }
     black_box(checked);
 }
@@ -85,19 +75,10 @@ fn process() {
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/hamworld.wm");
     let run = |words: &[&str]| {
         let time = best(true, || {
-            let status = Command::new(env!("CARGO_BIN_EXE_wmc"))
-                .args(words)
-                .stdout(Stdio::null())
-                .status();
+            let status = Command::new(env!("CARGO_BIN_EXE_wmc")).args(words).stdout(Stdio::null()).status();
             assert!(status.is_ok_and(|s| s.success()), "wmc {words:?}");
         });
-        println!(
-            "wmc {:32} {:>9.3} ms",
-            words
-                .join(" ")
-                .replace(concat!(env!("CARGO_MANIFEST_DIR"), "/"), ""),
-            millis(time)
-        );
+        println!("wmc {:32} {:>9.3} ms", words.join(" ").replace(concat!(env!("CARGO_MANIFEST_DIR"), "/"), ""), millis(time));
     };
     run(&["--version"]);
     run(&["check", model]);
@@ -108,9 +89,7 @@ fn best(measured: bool, run: impl Fn()) -> Duration {
     let start = Instant::now();
     let mut best = Duration::MAX;
     let mut runs = 0;
-    while runs == 0
-        || measured && (runs < 10 || runs < 50 && start.elapsed() < Duration::from_secs(1))
-    {
+    while runs == 0 || measured && (runs < 10 || runs < 50 && start.elapsed() < Duration::from_secs(1)) {
         let one = Instant::now();
         run();
         best = best.min(one.elapsed());

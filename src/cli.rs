@@ -198,37 +198,26 @@ impl Sizes {
             dims.retain(|(known, _)| known != name);
             dims.push((name.clone(), *size));
         }
-        dsl::Options {
-            dims,
-            task: self.task.as_ref().map(|t| t.replace('-', "_")),
-            model,
-        }
+        dsl::Options { dims, task: self.task.as_ref().map(|t| t.replace('-', "_")), model }
     }
 }
 
 /// Letters, digits and underscores, no digit first.
 pub(crate) fn is_identifier(word: &str) -> bool {
     let first = word.bytes().next();
-    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-        && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// `O=17`.
 fn dim(text: &str) -> Result<(String, u64), String> {
-    let (name, size) = text
-        .split_once('=')
-        .ok_or("write a size as NAME=SIZE, as in O=17")?;
+    let (name, size) = text.split_once('=').ok_or("write a size as NAME=SIZE, as in O=17")?;
     let (name, size) = (name.trim(), size.trim());
     if !is_identifier(name) {
-        return Err(format!(
-            "`{name}` is not a name; write a size as NAME=SIZE, as in O=17"
-        ));
+        return Err(format!("`{name}` is not a name; write a size as NAME=SIZE, as in O=17"));
     }
     match size.replace('_', "").parse::<u64>() {
         Ok(value) => Ok((name.to_string(), value)),
-        Err(_) => Err(format!(
-            "`{size}` is not a whole number; write a size as NAME=SIZE, as in O=17"
-        )),
+        Err(_) => Err(format!("`{size}` is not a whole number; write a size as NAME=SIZE, as in O=17")),
     }
 }
 
@@ -262,27 +251,13 @@ mod tests {
 
     #[test]
     fn tasks_with_hyphens() {
-        assert_eq!(
-            options(&["--task", "cheetah-run"]).task.as_deref(),
-            Some("cheetah_run")
-        );
+        assert_eq!(options(&["--task", "cheetah-run"]).task.as_deref(), Some("cheetah_run"));
     }
 
     #[test]
     fn bad_dims_are_usage_errors() {
-        for bad in [
-            "O",
-            "O=x",
-            "=3",
-            "O=-1",
-            "2O=3",
-            "O=3,",
-            "O=99999999999999999999",
-        ] {
-            assert!(
-                Cli::try_parse_from(["wmc", "check", "x.wm", "--dim", bad]).is_err(),
-                "{bad}"
-            );
+        for bad in ["O", "O=x", "=3", "O=-1", "2O=3", "O=3,", "O=99999999999999999999"] {
+            assert!(Cli::try_parse_from(["wmc", "check", "x.wm", "--dim", bad]).is_err(), "{bad}");
         }
     }
 }

@@ -24,17 +24,12 @@ pub(crate) enum Unread {
     /// Nothing could be read: what is wrong with the path, and the way out.
     Path { message: String, help: String },
     /// It was read and is no text.
-    NotUtf8 {
-        sources: Sources,
-        diagnostic: Box<Diagnostic>,
-    },
+    NotUtf8 { sources: Sources, diagnostic: Box<Diagnostic> },
 }
 
 /// The text of a file that the user named.
 pub(crate) fn read(path: &Path) -> Result<String, Unread> {
-    let bytes = File::open(path)
-        .and_then(read_bytes)
-        .map_err(|error| explain(path, &error))?;
+    let bytes = File::open(path).and_then(read_bytes).map_err(|error| explain(path, &error))?;
     text(&path.display().to_string(), bytes)
 }
 
@@ -42,10 +37,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Unread> {
 pub(crate) fn read_stdin() -> Result<String, Unread> {
     let bytes = read_bytes(io::stdin().lock()).map_err(|error| Unread::Path {
         message: format!("cannot read standard input: {error}"),
-        help: format!(
-            "give a `.wm` text of at most {} MiB",
-            dsl::parse::MAX_BYTES >> 20
-        ),
+        help: format!("give a `.wm` text of at most {} MiB", dsl::parse::MAX_BYTES >> 20),
     })?;
     text(STDIN, bytes)
 }
@@ -73,10 +65,7 @@ impl Files {
     /// The folder of `file` first, then `more`, in order.
     pub(crate) fn beside(file: &Path, more: &[PathBuf]) -> Result<Files, Unread> {
         let own = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        let mut roots = vec![Root {
-            real: canonical(&own).map_err(|e| explain(&own, &e))?,
-            shown: own,
-        }];
+        let mut roots = vec![Root { real: canonical(&own).map_err(|e| explain(&own, &e))?, shown: own }];
         for shown in more {
             let real = canonical(shown).and_then(|real| match real.is_dir() {
                 true => Ok(real),
@@ -86,49 +75,28 @@ impl Files {
                 message: format!("cannot look for files in `{}`: {error}", shown.display()),
                 help: "give an existing folder to `--root`".into(),
             })?;
-            roots.push(Root {
-                shown: shown.clone(),
-                real,
-            });
+            roots.push(Root { shown: shown.clone(), real });
         }
-        Ok(Files {
-            roots,
-            itself: file.file_stem().map(|s| s.to_string_lossy().into_owned()),
-        })
+        Ok(Files { roots, itself: file.file_stem().map(|s| s.to_string_lossy().into_owned()) })
     }
 
     fn known(&self) -> Vec<String> {
-        let names: BTreeSet<String> = self
-            .roots
-            .iter()
-            .flat_map(|root| modules(&root.real))
-            .collect();
-        names
-            .into_iter()
-            .filter(|name| Some(name) != self.itself.as_ref())
-            .collect()
+        let names: BTreeSet<String> = self.roots.iter().flat_map(|root| modules(&root.real)).collect();
+        names.into_iter().filter(|name| Some(name) != self.itself.as_ref()).collect()
     }
 }
 
 impl Loader for Files {
     fn load(&self, module: &str) -> Result<Loaded, LoadError> {
         let file = format!("{module}.wm");
-        let found = self.roots.iter().find(|root| {
-            is_identifier(module) && fs::symlink_metadata(root.real.join(&file)).is_ok()
-        });
+        let found = self.roots.iter().find(|root| is_identifier(module) && fs::symlink_metadata(root.real.join(&file)).is_ok());
         let Some(root) = found else {
-            return Err(LoadError::NotFound {
-                known: self.known(),
-            });
+            return Err(LoadError::NotFound { known: self.known() });
         };
 
         let name = root.shown.join(&file).display().to_string();
-        let unreadable = |reason: String| LoadError::Unreadable {
-            path: name.clone(),
-            reason,
-        };
-        let real =
-            fs::canonicalize(root.real.join(&file)).map_err(|e| unreadable(e.to_string()))?;
+        let unreadable = |reason: String| LoadError::Unreadable { path: name.clone(), reason };
+        let real = fs::canonicalize(root.real.join(&file)).map_err(|e| unreadable(e.to_string()))?;
         if !self.roots.iter().any(|root| real.starts_with(&root.real)) {
             return Err(LoadError::Outside { path: name });
         }
@@ -136,15 +104,10 @@ impl Loader for Files {
         if !real.is_file() {
             return Err(unreadable("it is not a file".into()));
         }
-        let bytes = File::open(&real)
-            .and_then(read_bytes)
-            .map_err(|e| unreadable(e.to_string()))?;
+        let bytes = File::open(&real).and_then(read_bytes).map_err(|e| unreadable(e.to_string()))?;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Loaded { name, text }),
-            Err(error) => Err(LoadError::NotUtf8 {
-                path: name,
-                valid_up_to: error.utf8_error().valid_up_to(),
-            }),
+            Err(error) => Err(LoadError::NotUtf8 { path: name, valid_up_to: error.utf8_error().valid_up_to() }),
         }
     }
 }
@@ -162,21 +125,14 @@ fn modules(folder: &Path) -> Vec<String> {
 
 /// The empty path is the current folder.
 fn canonical(folder: &Path) -> io::Result<PathBuf> {
-    fs::canonicalize(if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    })
+    fs::canonicalize(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
 fn read_bytes(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX_READ + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > MAX_READ {
-        true => Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("it has more than {} MiB", MAX_READ >> 20),
-        )),
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {} MiB", MAX_READ >> 20))),
         false => Ok(bytes),
     }
 }
@@ -187,10 +143,7 @@ fn text(name: &str, bytes: Vec<u8>) -> Result<String, Unread> {
         let mut sources = Sources::default();
         // What comes before the first bad byte keeps its offsets.
         let file = sources.add(name, String::from_utf8_lossy(error.as_bytes()), false);
-        Unread::NotUtf8 {
-            sources,
-            diagnostic: Box::new(dsl::parse::not_utf8(file, at)),
-        }
+        Unread::NotUtf8 { sources, diagnostic: Box::new(dsl::parse::not_utf8(file, at)) }
     })
 }
 
@@ -198,28 +151,15 @@ fn explain(path: &Path, error: &io::Error) -> Unread {
     let shown = path.display();
     let (message, help) = match error.kind() {
         io::ErrorKind::NotFound => (format!("there is no file `{shown}`"), missing(path)),
-        io::ErrorKind::IsADirectory => (
-            format!("`{shown}` is a folder"),
-            format!(
-                "name the files in it, as in `{}`",
-                path.join("*.wm").display()
-            ),
-        ),
-        io::ErrorKind::PermissionDenied => (
-            format!("`{shown}` may not be read"),
-            "change its permissions".into(),
-        ),
+        io::ErrorKind::IsADirectory => {
+            (format!("`{shown}` is a folder"), format!("name the files in it, as in `{}`", path.join("*.wm").display()))
+        }
+        io::ErrorKind::PermissionDenied => (format!("`{shown}` may not be read"), "change its permissions".into()),
         io::ErrorKind::FileTooLarge => (
             format!("`{shown}` is too large: {error}"),
-            format!(
-                "a `.wm` file may have at most {} MiB; split the model with `use`",
-                dsl::parse::MAX_BYTES >> 20
-            ),
+            format!("a `.wm` file may have at most {} MiB; split the model with `use`", dsl::parse::MAX_BYTES >> 20),
         ),
-        _ => (
-            format!("cannot read `{shown}`: {error}"),
-            "name a readable `.wm` file".into(),
-        ),
+        _ => (format!("cannot read `{shown}`: {error}"), "name a readable `.wm` file".into()),
     };
     Unread::Path { message, help }
 }
@@ -230,22 +170,13 @@ fn missing(path: &Path) -> String {
     let Ok(real) = canonical(folder) else {
         return format!("there is no folder `{}` either", folder.display());
     };
-    let word = path
-        .file_stem()
-        .map(|s| s.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let word = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let names = modules(&real);
     // The right stem without its ending is the nearest of all.
-    let best = names
-        .iter()
-        .find(|n| **n == word)
-        .map(String::as_str)
-        .or_else(|| closest(&word, names.iter().map(String::as_str)));
+    let best =
+        names.iter().find(|n| **n == word).map(String::as_str).or_else(|| closest(&word, names.iter().map(String::as_str)));
     match best {
-        Some(best) => format!(
-            "did you mean `{}`?",
-            folder.join(format!("{best}.wm")).display()
-        ),
+        Some(best) => format!("did you mean `{}`?", folder.join(format!("{best}.wm")).display()),
         None => "`wmc new NAME` writes a starter model".into(),
     }
 }

@@ -81,10 +81,7 @@ impl Output {
         self.stdout.flush();
         match self.stdout.failure.take() {
             Some(failure) => {
-                self.error(
-                    &format!("cannot write the output: {failure}"),
-                    "free some space, or write elsewhere",
-                );
+                self.error(&format!("cannot write the output: {failure}"), "free some space, or write elsewhere");
                 Exit::Bad
             }
             None => exit,
@@ -94,12 +91,7 @@ impl Output {
 
 impl Stream {
     fn new(to: Box<dyn Write>, colour: bool) -> Stream {
-        Stream {
-            to,
-            colour,
-            closed: false,
-            failure: None,
-        }
+        Stream { to, colour, closed: false, failure: None }
     }
 
     fn write(&mut self, text: &str) {
@@ -133,10 +125,7 @@ fn colour(terminal: bool) -> bool {
 impl Output {
     /// Both streams into nothing, without colours.
     pub(crate) fn nowhere() -> Output {
-        Output {
-            stdout: Stream::new(Box::new(io::sink()), false),
-            stderr: Stream::new(Box::new(io::sink()), false),
-        }
+        Output { stdout: Stream::new(Box::new(io::sink()), false), stderr: Stream::new(Box::new(io::sink()), false) }
     }
 }
 

@@ -16,18 +16,10 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(json: bool) -> Report {
-        Report {
-            json,
-            codes: Vec::new(),
-        }
+        Report { json, codes: Vec::new() }
     }
 
-    pub(crate) fn diagnostics(
-        &mut self,
-        out: &mut Output,
-        sources: &Sources,
-        diagnostics: &[Diagnostic],
-    ) {
+    pub(crate) fn diagnostics(&mut self, out: &mut Output, sources: &Sources, diagnostics: &[Diagnostic]) {
         for diagnostic in diagnostics {
             if !self.codes.contains(&diagnostic.code) {
                 self.codes.push(diagnostic.code);
@@ -44,10 +36,7 @@ impl Report {
     /// A file that could not be read.
     pub(crate) fn unread(&mut self, out: &mut Output, file: &str, unread: Unread) {
         match unread {
-            Unread::NotUtf8 {
-                sources,
-                diagnostic,
-            } => self.diagnostics(out, &sources, &[*diagnostic]),
+            Unread::NotUtf8 { sources, diagnostic } => self.diagnostics(out, &sources, &[*diagnostic]),
             Unread::Path { message, help } if self.json => line(
                 out,
                 &Json {
@@ -77,11 +66,7 @@ impl Report {
             [code] => out.tell(format!("`wmc help {}` explains this.\n", code.id())),
             [first, ..] => {
                 let ids: Vec<&str> = self.codes.iter().take(5).map(|code| code.id()).collect();
-                out.tell(format!(
-                    "There is more about {}: `wmc help {}`.\n",
-                    ids.join(", "),
-                    first.id()
-                ));
+                out.tell(format!("There is more about {}: `wmc help {}`.\n", ids.join(", "), first.id()));
             }
         }
     }
@@ -94,13 +79,8 @@ const NO_FILE: &str = "file";
 pub(crate) fn tally(diagnostics: &[Diagnostic]) -> String {
     let errors = diagnostics.iter().filter(|d| d.is_error()).count();
     let warnings = diagnostics.len() - errors;
-    let count = |n: usize, word: &str| {
-        (n > 0).then(|| format!("{n} {word}{}", if n == 1 { "" } else { "s" }))
-    };
-    let parts: Vec<String> = [count(errors, "error"), count(warnings, "warning")]
-        .into_iter()
-        .flatten()
-        .collect();
+    let count = |n: usize, word: &str| (n > 0).then(|| format!("{n} {word}{}", if n == 1 { "" } else { "s" }));
+    let parts: Vec<String> = [count(errors, "error"), count(warnings, "warning")].into_iter().flatten().collect();
     parts.join(", ")
 }
 

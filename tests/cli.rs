@@ -63,10 +63,7 @@ impl Folder {
             err: String::from_utf8(output.stderr).unwrap(),
         };
         assert!(!run.err.contains("panicked"), "{arguments:?}: {}", run.err);
-        assert!(
-            !run.out.contains('\x1b') && !run.err.contains('\x1b'),
-            "colours into a pipe"
-        );
+        assert!(!run.out.contains('\x1b') && !run.err.contains('\x1b'), "colours into a pipe");
         run
     }
 }
@@ -78,9 +75,7 @@ fn wmc(folder: &Path) -> Command {
 }
 
 fn json_lines(text: &str) -> Vec<Value> {
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
 }
 
 #[test]
@@ -104,15 +99,8 @@ fn help_tells_the_exit_codes_and_has_examples() {
     for command in ["check", "fmt", "show", "new", "help", "completions"] {
         let page = folder.run(&["help", command]);
         assert_eq!(page.code, 0);
-        assert!(
-            page.out.contains(&format!("wmc {command}")) && page.out.contains("Examples:"),
-            "{}",
-            page.out
-        );
-        assert_eq!(
-            folder.run(&[command, "--help"]).out.trim_end(),
-            page.out.trim_end()
-        );
+        assert!(page.out.contains(&format!("wmc {command}")) && page.out.contains("Examples:"), "{}", page.out);
+        assert_eq!(folder.run(&[command, "--help"]).out.trim_end(), page.out.trim_end());
     }
     assert_eq!(folder.run(&["help"]).out.trim_end(), help.out.trim_end());
 }
@@ -126,10 +114,7 @@ fn pages_of_codes() {
     let list = folder.run(&["help", "codes"]);
     assert_eq!(list.out.lines().count(), dsl::diagnostics::CODES.len());
     for code in dsl::diagnostics::CODES {
-        assert!(
-            list.out
-                .contains(&format!("{}  {}\n", code.id(), code.title()))
-        );
+        assert!(list.out.contains(&format!("{}  {}\n", code.id(), code.title())));
         assert_eq!(folder.run(&["help", code.id()]).code, 0);
     }
 }
@@ -139,11 +124,7 @@ fn an_unknown_code_gets_a_suggestion() {
     let folder = Folder::with(&[]);
     let page = folder.run(&["help", "E9203"]);
     assert_eq!(page.code, 2);
-    assert!(
-        page.out.is_empty() && page.err.contains("did you mean `wmc help E0203`?"),
-        "{}",
-        page.err
-    );
+    assert!(page.out.is_empty() && page.err.contains("did you mean `wmc help E0203`?"), "{}", page.err);
     assert_eq!(folder.run(&["help", "nonsense"]).code, 2);
 }
 
@@ -152,17 +133,9 @@ fn syntax_errors_are_bad_input() {
     let folder = Folder::with(&[("x.wm", "model X {\n  dim Q = \n}\n"), ("y.wm", SMALL)]);
     let run = folder.run(&["check", "x.wm"]);
     assert_eq!(run.code, 2);
-    assert!(
-        run.err.contains("x.wm:") && run.err.contains("error[E0"),
-        "{}",
-        run.err
-    );
+    assert!(run.err.contains("x.wm:") && run.err.contains("error[E0"), "{}", run.err);
     assert!(run.err.contains("wmc help E0"), "{}", run.err);
-    assert!(
-        run.out.starts_with("x.wm: ") && run.out.contains("error"),
-        "{}",
-        run.out
-    );
+    assert!(run.out.starts_with("x.wm: ") && run.out.contains("error"), "{}", run.out);
     // All files are looked at, and the worst one decides.
     let both = folder.run(&["check", "x.wm", "y.wm"]);
     assert_eq!(both.code, 2);
@@ -176,78 +149,41 @@ fn files_that_cannot_be_read() {
     for command in ["check", "fmt", "show"] {
         let missing = folder.run(&[command, "models/smal.wm"]);
         assert_eq!(missing.code, 2);
-        assert!(
-            missing.err.contains("there is no file `models/smal.wm`"),
-            "{}",
-            missing.err
-        );
-        assert!(
-            missing.err.contains("did you mean `models/small.wm`?"),
-            "{}",
-            missing.err
-        );
+        assert!(missing.err.contains("there is no file `models/smal.wm`"), "{}", missing.err);
+        assert!(missing.err.contains("did you mean `models/small.wm`?"), "{}", missing.err);
 
         let elsewhere = folder.run(&[command, "nowhere/small.wm"]);
         assert_eq!(elsewhere.code, 2);
-        assert!(
-            elsewhere.err.contains("no folder `nowhere`"),
-            "{}",
-            elsewhere.err
-        );
+        assert!(elsewhere.err.contains("no folder `nowhere`"), "{}", elsewhere.err);
 
         let directory = folder.run(&[command, "models"]);
         assert_eq!(directory.code, 2);
-        assert!(
-            directory.err.contains("`models` is a folder") && directory.err.contains("models/*.wm"),
-            "{}",
-            directory.err
-        );
+        assert!(directory.err.contains("`models` is a folder") && directory.err.contains("models/*.wm"), "{}", directory.err);
 
         let bytes = folder.run(&[command, "bytes.wm"]);
         assert_eq!(bytes.code, 2);
-        assert!(
-            bytes.err.contains("E0001") && bytes.err.contains("bytes.wm:1:7"),
-            "{}",
-            bytes.err
-        );
+        assert!(bytes.err.contains("E0001") && bytes.err.contains("bytes.wm:1:7"), "{}", bytes.err);
     }
-    assert_eq!(
-        fs::read(folder.path("bytes.wm")).unwrap(),
-        b"model \xff\xfe {}"
-    );
+    assert_eq!(fs::read(folder.path("bytes.wm")).unwrap(), b"model \xff\xfe {}");
 }
 
 #[test]
 fn texts_that_are_too_much() {
     let folder = Folder::with(&[]);
     folder.write("large.wm", " ".repeat(10 << 20));
-    folder.write(
-        "deep.wm",
-        format!(
-            "model M {{ x = {}1{} }}",
-            "(".repeat(100_000),
-            ")".repeat(100_000)
-        ),
-    );
+    folder.write("deep.wm", format!("model M {{ x = {}1{} }}", "(".repeat(100_000), ")".repeat(100_000)));
     for (file, code) in [("large.wm", "E0002"), ("deep.wm", "E0003")] {
         for command in ["check", "fmt", "show"] {
             let run = folder.run(&[command, file]);
             assert_eq!(run.code, 2);
-            assert!(
-                run.err.contains(code),
-                "{command} {file}: {}",
-                &run.err[..run.err.len().min(400)]
-            );
+            assert!(run.err.contains(code), "{command} {file}: {}", &run.err[..run.err.len().min(400)]);
         }
     }
 }
 
 #[test]
 fn json_is_one_object_a_line() {
-    let folder = Folder::with(&[(
-        "x.wm",
-        "model X {\n  dim Q = \n}\nmodel Y {\n  net = 3\n}\n",
-    )]);
+    let folder = Folder::with(&[("x.wm", "model X {\n  dim Q = \n}\nmodel Y {\n  net = 3\n}\n")]);
     let run = folder.run(&["check", "x.wm", "gone.wm", "--json"]);
     assert_eq!(run.code, 2);
     assert!(run.err.is_empty(), "{}", run.err);
@@ -274,17 +210,11 @@ fn json_is_one_object_a_line() {
         assert!(line["line"].as_u64().unwrap() >= 1 && line["column"].as_u64().unwrap() >= 1);
     }
     let gone = lines.last().unwrap();
-    assert_eq!(
-        (gone["code"].as_str(), gone["file"].as_str()),
-        (Some("file"), Some("gone.wm"))
-    );
+    assert_eq!((gone["code"].as_str(), gone["file"].as_str()), (Some("file"), Some("gone.wm")));
     // The manual names every field.
     let manual = include_str!("../docs/cli.md");
     for field in lines[0].as_object().unwrap().keys() {
-        assert!(
-            manual.contains(&format!("`{field}`")),
-            "docs/cli.md says nothing about `{field}`"
-        );
+        assert!(manual.contains(&format!("`{field}`")), "docs/cli.md says nothing about `{field}`");
     }
 }
 
@@ -302,73 +232,32 @@ fn modules_beside_the_file_and_in_roots() {
     let lost = folder.run(&["check", "here/b.wm"]);
     assert_eq!(lost.code, 2);
     assert!(lost.err.contains("E0106"), "{}", lost.err);
-    assert!(!unused(&folder.run(&[
-        "check",
-        "here/b.wm",
-        "--root",
-        "there"
-    ])));
-    assert!(!unused(&folder.run(&[
-        "show",
-        "here/b.wm",
-        "--root",
-        "there"
-    ])));
+    assert!(!unused(&folder.run(&["check", "here/b.wm", "--root", "there"])));
+    assert!(!unused(&folder.run(&["show", "here/b.wm", "--root", "there"])));
     let no_root = folder.run(&["check", "here/b.wm", "--root", "nowhere"]);
     assert_eq!(no_root.code, 2);
-    assert!(
-        no_root.err.contains("`nowhere`") && no_root.err.contains("--root"),
-        "{}",
-        no_root.err
-    );
+    assert!(no_root.err.contains("`nowhere`") && no_root.err.contains("--root"), "{}", no_root.err);
 }
 
 #[cfg(unix)]
 #[test]
 fn modules_do_not_leave_the_roots() {
     use std::os::unix::fs::symlink;
-    let folder = Folder::with(&[
-        ("here/a.wm", "use secret\nmodel A {}\n"),
-        ("there/secret.wm", "fn f(x) { return x }\n"),
-    ]);
-    symlink(
-        folder.path("there/secret.wm"),
-        folder.path("here/secret.wm"),
-    )
-    .unwrap();
+    let folder = Folder::with(&[("here/a.wm", "use secret\nmodel A {}\n"), ("there/secret.wm", "fn f(x) { return x }\n")]);
+    symlink(folder.path("there/secret.wm"), folder.path("here/secret.wm")).unwrap();
     let refused = folder.run(&["check", "here/a.wm"]);
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("E0108"), "{}", refused.err);
-    assert!(
-        !refused.err.contains("return x"),
-        "nothing of the file is shown"
-    );
+    assert!(!refused.err.contains("return x"), "nothing of the file is shown");
     // With its real folder among the roots the link is fine.
     let offered = folder.run(&["check", "here/a.wm", "--root", "there"]);
-    assert!(
-        !offered.err.contains("E0108") && !offered.err.contains("E0106"),
-        "{}",
-        offered.err
-    );
+    assert!(!offered.err.contains("E0108") && !offered.err.contains("E0106"), "{}", offered.err);
 
     // Links that lead nowhere, to folders, round in circles, to devices.
-    for (target, code) in [
-        ("nothing.wm", "E0106"),
-        ("loop.wm", "E0106"),
-        ("/dev/zero", "E0108"),
-        (".", "E0106"),
-    ] {
+    for (target, code) in [("nothing.wm", "E0106"), ("loop.wm", "E0106"), ("/dev/zero", "E0108"), (".", "E0106")] {
         let link = folder.path("here/secret.wm");
         fs::remove_file(&link).unwrap();
-        symlink(
-            if target == "loop.wm" {
-                "secret.wm"
-            } else {
-                target
-            },
-            &link,
-        )
-        .unwrap();
+        symlink(if target == "loop.wm" { "secret.wm" } else { target }, &link).unwrap();
         let run = folder.run(&["check", "here/a.wm"]);
         assert_eq!(run.code, 2);
         assert!(run.err.contains(code), "{target}: {}", run.err);
@@ -382,21 +271,13 @@ fn fmt_leaves_a_broken_file_alone() {
     for arguments in [vec!["fmt", "x.wm"], vec!["fmt", "--check", "x.wm"]] {
         let run = folder.run(&arguments);
         assert_eq!(run.code, 2);
-        assert!(
-            run.err.contains("error[E0") && run.err.contains("left as it is"),
-            "{}",
-            run.err
-        );
+        assert!(run.err.contains("error[E0") && run.err.contains("left as it is"), "{}", run.err);
         assert!(run.out.is_empty());
     }
     assert_eq!(folder.read("x.wm"), broken);
     let piped = folder.run_with(&["fmt", "-"], broken);
     assert_eq!(piped.code, 2);
-    assert!(
-        piped.out.is_empty() && piped.err.contains("<stdin>"),
-        "{}",
-        piped.err
-    );
+    assert!(piped.out.is_empty() && piped.err.contains("<stdin>"), "{}", piped.err);
 }
 
 #[test]
@@ -443,10 +324,7 @@ fn completions_for_every_shell() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let run = folder.run(&["completions", shell]);
         assert_eq!(run.code, 0);
-        assert!(
-            run.out.contains("wmc") && run.out.contains("deny-warnings"),
-            "{shell}"
-        );
+        assert!(run.out.contains("wmc") && run.out.contains("deny-warnings"), "{shell}");
     }
     assert_eq!(folder.run(&["completions", "tcl"]).code, 2);
 }
@@ -454,25 +332,12 @@ fn completions_for_every_shell() {
 #[test]
 fn a_closed_pipe_is_no_panic() {
     let folder = Folder::with(&[]);
-    for arguments in [
-        vec!["help", "codes"],
-        vec!["completions", "zsh"],
-        vec!["--help"],
-    ] {
-        let mut child = wmc(folder.0.path())
-            .args(&arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    for arguments in [vec!["help", "codes"], vec!["completions", "zsh"], vec!["--help"]] {
+        let mut child = wmc(folder.0.path()).args(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
-        assert!(
-            output.stderr.is_empty(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
@@ -480,31 +345,10 @@ fn a_closed_pipe_is_no_panic() {
 #[test]
 fn the_readme_holds() {
     let readme = include_str!("../README.md");
-    let commands: Vec<&str> = readme
-        .lines()
-        .filter_map(|line| line.strip_prefix("    cargo "))
-        .collect();
-    let [check, test] = commands.as_slice() else {
-        panic!("two commands: {commands:?}")
-    };
-    assert!(
-        include_str!("../.ci/run")
-            .lines()
-            .any(|line| line.trim_end_matches(" \"$@\"") == format!("cargo {test}"))
-    );
-    let words: Vec<&str> = check
-        .strip_prefix("run --release -- ")
-        .unwrap()
-        .split(' ')
-        .collect();
-    let run = wmc(Path::new(env!("CARGO_MANIFEST_DIR")))
-        .args(words)
-        .output()
-        .unwrap();
-    assert_eq!(
-        run.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&run.stderr)
-    );
+    let commands: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix("    cargo ")).collect();
+    let [check, test] = commands.as_slice() else { panic!("two commands: {commands:?}") };
+    assert!(include_str!("../.ci/run").lines().any(|line| line.trim_end_matches(" \"$@\"") == format!("cargo {test}")));
+    let words: Vec<&str> = check.strip_prefix("run --release -- ").unwrap().split(' ').collect();
+    let run = wmc(Path::new(env!("CARGO_MANIFEST_DIR"))).args(words).output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
 }

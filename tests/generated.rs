@@ -11,14 +11,8 @@ fn generated_models_have_the_length_they_say() {
     for equations in [2, 10, 100, 1_000] {
         let (file, diagnostics) = dsl::parse::parse(FileId(0), &generate::model(equations));
         assert!(diagnostics.is_empty(), "{diagnostics:?}");
-        let [Item::Model(model)] = file.items.as_slice() else {
-            panic!("one model")
-        };
-        let found = model
-            .members
-            .iter()
-            .filter(|m| matches!(m.kind, MemberKind::Equation(_)))
-            .count();
+        let [Item::Model(model)] = file.items.as_slice() else { panic!("one model") };
+        let found = model.members.iter().filter(|m| matches!(m.kind, MemberKind::Equation(_))).count();
         assert_eq!(found, equations);
     }
 }

@@ -308,7 +308,12 @@ pub enum StmtKind {
     Param(Typed, Expr),
     Return(Expr),
     /// `stack l, n in list { .. }`: index, element (or just the element), values, body.
-    Stack { index: Option<Ident>, item: Ident, over: Expr, body: Vec<Stmt> },
+    Stack {
+        index: Option<Ident>,
+        item: Ident,
+        over: Expr,
+        body: Vec<Stmt>,
+    },
     Require(Expr, String),
     Assign(Ident, Expr),
 }
@@ -338,8 +343,17 @@ pub enum ExprKind {
     Next(Ident),
     List(Vec<ListItem>),
     Record(Vec<(Ident, Expr)>),
-    Fold { op: Ident, var: Ident, over: Box<Expr>, body: Box<Expr> },
-    If { cond: Box<Expr>, then: Box<Expr>, other: Box<Expr> },
+    Fold {
+        op: Ident,
+        var: Ident,
+        over: Box<Expr>,
+        body: Box<Expr>,
+    },
+    If {
+        cond: Box<Expr>,
+        then: Box<Expr>,
+        other: Box<Expr>,
+    },
     Rollout(Vec<Equation>),
     Index(Box<Expr>, Vec<Expr>),
     Field(Box<Expr>, Ident),
@@ -348,7 +362,11 @@ pub enum ExprKind {
     Arrow(Box<Expr>, Shape),
     Unary(UnaryOp, Box<Expr>),
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
-    Range { lo: Box<Expr>, hi: Box<Expr>, inclusive: bool },
+    Range {
+        lo: Box<Expr>,
+        hi: Box<Expr>,
+        inclusive: bool,
+    },
     /// Stands where something was reported already.
     Error,
 }
@@ -429,7 +447,12 @@ impl ExprKind {
             exprs.into_iter().map(|e| e.depth).max().unwrap_or(0)
         }
         match self {
-            ExprKind::Number(_) | ExprKind::Percent(_) | ExprKind::Text(_) | ExprKind::Name(_) | ExprKind::Next(_) | ExprKind::Error => 0,
+            ExprKind::Number(_)
+            | ExprKind::Percent(_)
+            | ExprKind::Text(_)
+            | ExprKind::Name(_)
+            | ExprKind::Next(_)
+            | ExprKind::Error => 0,
             ExprKind::List(items) => all(items.iter().filter_map(|i| match i {
                 ListItem::Value(e) | ListItem::Axis(_, e) => Some(e),
                 ListItem::Rest(_) => None,

@@ -151,10 +151,7 @@ fn member(m: &mut Member) {
             typed(decl);
             expr(range);
         }
-        MemberKind::Dims(binds)
-        | MemberKind::Consts(binds)
-        | MemberKind::Train(binds)
-        | MemberKind::Evaluate(binds) => {
+        MemberKind::Dims(binds) | MemberKind::Consts(binds) | MemberKind::Train(binds) | MemberKind::Evaluate(binds) => {
             binds.iter_mut().for_each(bind);
         }
         MemberKind::Latent { name, fields } => {
@@ -196,9 +193,7 @@ fn member(m: &mut Member) {
             call(&mut p.algorithm);
             p.equations.iter_mut().for_each(equation);
         }
-        MemberKind::Act(equations) | MemberKind::Diagnose(equations) => {
-            equations.iter_mut().for_each(equation)
-        }
+        MemberKind::Act(equations) | MemberKind::Diagnose(equations) => equations.iter_mut().for_each(equation),
         MemberKind::Optimizer(o) => {
             ident(&mut o.name);
             call(&mut o.rule);
@@ -286,12 +281,7 @@ fn stmt(s: &mut Stmt) {
             expr(e);
         }
         StmtKind::Return(e) | StmtKind::Require(e, _) => expr(e),
-        StmtKind::Stack {
-            index,
-            item,
-            over,
-            body,
-        } => {
+        StmtKind::Stack { index, item, over, body } => {
             index.iter_mut().for_each(ident);
             ident(item);
             expr(over);
@@ -307,12 +297,7 @@ fn expr(e: &mut Expr) {
         ExprKind::Name(name) | ExprKind::Next(name) => ident(name),
         ExprKind::List(items) => items.iter_mut().for_each(list_item),
         ExprKind::Record(fields) => fields.iter_mut().for_each(named),
-        ExprKind::Fold {
-            op,
-            var,
-            over,
-            body,
-        } => {
+        ExprKind::Fold { op, var, over, body } => {
             ident(op);
             ident(var);
             expr(over);
@@ -349,11 +334,7 @@ fn expr(e: &mut Expr) {
             expr(left);
             expr(right);
         }
-        ExprKind::Range {
-            lo,
-            hi,
-            inclusive: _,
-        } => {
+        ExprKind::Range { lo, hi, inclusive: _ } => {
             expr(lo);
             expr(hi);
         }

@@ -35,12 +35,22 @@ pub struct Loaded {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadError {
     /// No such module; the modules there are.
-    NotFound { known: Vec<String> },
+    NotFound {
+        known: Vec<String>,
+    },
     /// It lies outside the folders that were given.
-    Outside { path: String },
+    Outside {
+        path: String,
+    },
     /// It is there and cannot be read.
-    Unreadable { path: String, reason: String },
-    NotUtf8 { path: String, valid_up_to: usize },
+    Unreadable {
+        path: String,
+        reason: String,
+    },
+    NotUtf8 {
+        path: String,
+        valid_up_to: usize,
+    },
 }
 
 /// A loader that knows nothing: for texts that stand alone.

@@ -13,7 +13,7 @@ use crate::source::{FileId, Sources, Span};
 use crate::{LoadError, Loader, parse};
 
 /// Names and texts of the prelude, in the order of their file ids.
-pub const PRELUDE: [(&str, &str); 5] = [
+pub(crate) const PRELUDE: [(&str, &str); 5] = [
     ("prelude/math.wm", include_str!("prelude/math.wm")),
     ("prelude/layers.wm", include_str!("prelude/layers.wm")),
     ("prelude/distributions.wm", include_str!("prelude/distributions.wm")),
@@ -71,13 +71,17 @@ pub(crate) fn name_of(item: &Item) -> Option<&ast::Ident> {
 
 fn prelude_files() -> &'static [ast::File] {
     static FILES: OnceLock<Vec<ast::File>> = OnceLock::new();
-    FILES.get_or_init(|| {
-        PRELUDE.iter().enumerate().map(|(i, (_, text))| parse::parse(FileId(i as u32), text).0).collect()
-    })
+    FILES.get_or_init(|| PRELUDE.iter().enumerate().map(|(i, (_, text))| parse::parse(FileId(i as u32), text).0).collect())
 }
 
 /// Reads a text and everything it uses. The id of the text itself comes back with the program.
-pub(crate) fn load(name: &str, text: &str, loader: &dyn Loader, sources: &mut Sources, diagnostics: &mut Vec<Diagnostic>) -> (Program, FileId) {
+pub(crate) fn load(
+    name: &str,
+    text: &str,
+    loader: &dyn Loader,
+    sources: &mut Sources,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> (Program, FileId) {
     let mut program = Program::default();
     for ((name, text), tree) in PRELUDE.iter().zip(prelude_files()) {
         sources.add(*name, *text, true);
@@ -123,7 +127,8 @@ impl Files<'_> {
                 );
             }
         }
-        let uses: Vec<ast::Use> = tree.items.iter().filter_map(|i| if let Item::Use(u) = i { Some(u.clone()) } else { None }).collect();
+        let uses: Vec<ast::Use> =
+            tree.items.iter().filter_map(|i| if let Item::Use(u) = i { Some(u.clone()) } else { None }).collect();
         self.program.files.push(tree);
         self.program.namespaces.push(namespace);
         for u in uses {
@@ -152,8 +157,12 @@ impl Files<'_> {
                         && mine != place
                     {
                         self.diagnostics.push(
-                            Diagnostic::new(Code::DuplicateItem, item.span, format!("`{}` is defined in this file already", item.text))
-                                .help("rename one of them, or leave out the `use`"),
+                            Diagnostic::new(
+                                Code::DuplicateItem,
+                                item.span,
+                                format!("`{}` is defined in this file already", item.text),
+                            )
+                            .help("rename one of them, or leave out the `use`"),
                         );
                     }
                 }
@@ -186,7 +195,11 @@ impl Files<'_> {
             return Some(*id);
         }
         if self.sources.files.len() >= MAX_FILES {
-            self.diagnostics.push(Diagnostic::new(Code::TooLarge, span, format!("this model is spread over more than {MAX_FILES} files")));
+            self.diagnostics.push(Diagnostic::new(
+                Code::TooLarge,
+                span,
+                format!("this model is spread over more than {MAX_FILES} files"),
+            ));
             return None;
         }
         let loaded = match self.loader.load(&module.text) {
@@ -210,11 +223,17 @@ fn load_error(error: &LoadError, module: &ast::Ident) -> Diagnostic {
         LoadError::NotFound { known } => {
             let d = Diagnostic::new(Code::ImportNotFound, module.span, format!("there is no file `{name}.wm`"))
                 .suggest(name, known.iter().map(String::as_str));
-            if known.is_empty() { d.help("`use` looks in the folder of the model and in `--root` folders") } else { d.note(format!("there are: {}", list(known))) }
+            if known.is_empty() {
+                d.help("`use` looks in the folder of the model and in `--root` folders")
+            } else {
+                d.note(format!("there are: {}", list(known)))
+            }
         }
-        LoadError::Outside { path } => Diagnostic::new(Code::ImportOutside, module.span, format!("`{name}` lies outside the given folders"))
-            .note(format!("it is really `{path}`"))
-            .help("copy the file, or name its folder with `--root`"),
+        LoadError::Outside { path } => {
+            Diagnostic::new(Code::ImportOutside, module.span, format!("`{name}` lies outside the given folders"))
+                .note(format!("it is really `{path}`"))
+                .help("copy the file, or name its folder with `--root`")
+        }
         LoadError::Unreadable { path, reason } => {
             Diagnostic::new(Code::ImportNotFound, module.span, format!("`{path}` cannot be read")).note(reason.clone())
         }
@@ -245,7 +264,13 @@ pub(crate) fn flatten(program: &Program, file: FileId, model: &ast::Model, diagn
     Some(Flat { name: model.name.clone(), members })
 }
 
-fn inherit(program: &Program, file: FileId, model: &ast::Model, chain: &mut Vec<Span>, diagnostics: &mut Vec<Diagnostic>) -> Option<Vec<Member>> {
+fn inherit(
+    program: &Program,
+    file: FileId,
+    model: &ast::Model,
+    chain: &mut Vec<Span>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Vec<Member>> {
     if chain.contains(&model.span) || chain.len() > 64 {
         diagnostics.push(
             Diagnostic::new(Code::ExtendsCycle, model.name.span, format!("`{}` extends itself in the end", model.name.text))
@@ -262,7 +287,8 @@ fn inherit(program: &Program, file: FileId, model: &ast::Model, chain: &mut Vec<
             }
             other => {
                 let models = program.names(file).filter(|n| matches!(program.find(file, n), Some(Item::Model(_))));
-                let mut d = Diagnostic::new(Code::UnknownParent, parent.span, format!("there is no model `{}`", parent.text)).suggest(&parent.text, models);
+                let mut d = Diagnostic::new(Code::UnknownParent, parent.span, format!("there is no model `{}`", parent.text))
+                    .suggest(&parent.text, models);
                 if other.is_some() {
                     d = d.note(format!("`{}` is something else", parent.text));
                 } else {
@@ -289,11 +315,20 @@ fn inherit(program: &Program, file: FileId, model: &ast::Model, chain: &mut Vec<
                 let gone = keys.get(&(drop_key(&kind.text), name.text.clone())).cloned().unwrap_or_default();
                 let gone: Vec<usize> = gone.into_iter().filter(|i| drop_matches(&kind.text, &members[*i]) && alive[*i]).collect();
                 if gone.is_empty() {
-                    let known: Vec<String> =
-                        keys.iter().filter(|((k, _), is)| *k == drop_key(&kind.text) && is.iter().any(|i| drop_matches(&kind.text, &members[*i]))).map(|((_, n), _)| n.clone()).collect();
+                    let known: Vec<String> = keys
+                        .iter()
+                        .filter(|((k, _), is)| {
+                            *k == drop_key(&kind.text) && is.iter().any(|i| drop_matches(&kind.text, &members[*i]))
+                        })
+                        .map(|((_, n), _)| n.clone())
+                        .collect();
                     diagnostics.push(
-                        Diagnostic::new(Code::NothingToDrop, name.span, format!("there is no {} `{}` to drop", kind.text, name.text))
-                            .suggest(&name.text, known.iter().map(String::as_str)),
+                        Diagnostic::new(
+                            Code::NothingToDrop,
+                            name.span,
+                            format!("there is no {} `{}` to drop", kind.text, name.text),
+                        )
+                        .suggest(&name.text, known.iter().map(String::as_str)),
                     );
                 }
                 for i in gone {

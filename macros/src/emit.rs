@@ -18,11 +18,7 @@ pub(crate) struct Embedded<'a> {
 }
 
 /// A module for each model, named after it; `place` is where in the user's text its name stands.
-pub(crate) fn modules(
-    models: &[Model],
-    embedded: Embedded<'_>,
-    place: impl Fn(&Model) -> Span,
-) -> TokenStream {
+pub(crate) fn modules(models: &[Model], embedded: Embedded<'_>, place: impl Fn(&Model) -> Span) -> TokenStream {
     let names = names::modules(models.iter().map(|m| m.name.as_str()));
     let named = models.iter().zip(names).map(|(model, mut name)| {
         name.set_span(Span::call_site().located_at(place(model)));
@@ -39,28 +35,13 @@ pub(crate) fn track<'a>(paths: impl IntoIterator<Item = &'a std::path::Path>) ->
 }
 
 fn module(name: &Ident, model: &Model, embedded: Embedded<'_>) -> TokenStream {
-    let Embedded {
-        name: file,
-        text,
-        imports,
-    } = embedded;
-    let imports = imports
-        .iter()
-        .map(|(module, import)| (module, &import.text))
-        .map(|(m, t)| quote!((#m, #t)));
+    let Embedded { name: file, text, imports } = embedded;
+    let imports = imports.iter().map(|(module, import)| (module, &import.text)).map(|(m, t)| quote!((#m, #t)));
     let model_name = &model.name;
     let doc = format!("The model `{model_name}`, checked when this crate was compiled.");
-    let losses = model
-        .losses
-        .iter()
-        .map(|l| (l.name.as_str(), String::new(), l.name.as_str()));
-    let points = entry_points(model)
-        .into_iter()
-        .map(|name| (name, String::new(), name));
-    let params = model
-        .params
-        .iter()
-        .map(|p| (p.path.as_str(), shape(model, &p.axes), p.path.as_str()));
+    let losses = model.losses.iter().map(|l| (l.name.as_str(), String::new(), l.name.as_str()));
+    let points = entry_points(model).into_iter().map(|name| (name, String::new(), name));
+    let params = model.params.iter().map(|p| (p.path.as_str(), shape(model, &p.axes), p.path.as_str()));
     let dims = model.dims.iter().filter_map(|dim| {
         let size = model.axis(dim.axis).size.value()?;
         Some((dim.name.as_str(), String::new(), u64::try_from(size).ok()?))
@@ -121,45 +102,27 @@ fn module(name: &Ident, model: &Model, embedded: Embedded<'_>) -> TokenStream {
 
 /// What a program can call on the compiled model.
 fn entry_points(model: &Model) -> Vec<&'static str> {
-    let points = [
-        ("train_step", true),
-        ("evaluate", !model.metrics.is_empty()),
-        ("act", model.act.is_some()),
-    ];
-    points
-        .into_iter()
-        .filter(|(_, there)| *there)
-        .map(|(name, _)| name)
-        .collect()
+    let points = [("train_step", true), ("evaluate", !model.metrics.is_empty()), ("act", model.act.is_some())];
+    points.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect()
 }
 
 /// `[Q = 8, A]`.
 fn shape(model: &Model, axes: &[AxisId]) -> String {
     let axes = axes.iter().map(|id| model.axis(*id)).map(|axis| {
         let size = axis.size.to_string();
-        if size == axis.name {
-            size
-        } else {
-            format!("{} = {size}", axis.name)
-        }
+        if size == axis.name { size } else { format!("{} = {size}", axis.name) }
     });
     format!("`[{}]`", axes.collect::<Vec<_>>().join(", "))
 }
 
 /// A constant for each `(name, doc, value)`.
-fn constants<'a, T: ToTokens>(
-    ty: TokenStream,
-    items: impl Iterator<Item = (&'a str, String, T)> + Clone,
-) -> TokenStream {
+fn constants<'a, T: ToTokens>(ty: TokenStream, items: impl Iterator<Item = (&'a str, String, T)> + Clone) -> TokenStream {
     let names = names::constants(items.clone().map(|(name, ..)| name));
-    let items = names
-        .into_iter()
-        .zip(items)
-        .map(|(constant, (name, doc, value))| {
-            let doc = format!("`{name}` {doc}");
-            let doc = doc.trim_end();
-            quote!(#[doc = #doc] pub const #constant: #ty = #value;)
-        });
+    let items = names.into_iter().zip(items).map(|(constant, (name, doc, value))| {
+        let doc = format!("`{name}` {doc}");
+        let doc = doc.trim_end();
+        quote!(#[doc = #doc] pub const #constant: #ty = #value;)
+    });
     items.collect()
 }
 

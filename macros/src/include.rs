@@ -11,23 +11,15 @@ use crate::report;
 
 /// `manifest` is the folder of the user's Cargo.toml.
 pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenStream> {
-    let literal: syn::LitStr = syn::parse2(tokens).map_err(|e| {
-        syn::Error::new(
-            e.span(),
-            "expected the path of a model: `include_model!(\"models/tiny.wm\")`",
-        )
-    })?;
+    let literal: syn::LitStr = syn::parse2(tokens)
+        .map_err(|e| syn::Error::new(e.span(), "expected the path of a model: `include_model!(\"models/tiny.wm\")`"))?;
     let shown = literal.value();
-    let error =
-        |error: LoadError| syn::Error::new(literal.span(), report::unreadable(&error, &shown));
+    let error = |error: LoadError| syn::Error::new(literal.span(), report::unreadable(&error, &shown));
     // The folder of the file itself, not of a link to it.
     let path = manifest.join(&shown).canonicalize().map_err(|e| {
         error(match e.kind() {
             std::io::ErrorKind::NotFound => LoadError::NotFound { known: Vec::new() },
-            _ => LoadError::Unreadable {
-                path: shown.clone(),
-                reason: e.to_string(),
-            },
+            _ => LoadError::Unreadable { path: shown.clone(), reason: e.to_string() },
         })
     })?;
     let text = folder::read(&path, &shown).map_err(error)?;
@@ -36,15 +28,9 @@ pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenS
     let checked = dsl::check(&shown, &text, &folder, &Options::default());
 
     let imports = folder.into_imports();
-    let embedded = Embedded {
-        name: &shown,
-        text: &text,
-        imports: &imports,
-    };
+    let embedded = Embedded { name: &shown, text: &text, imports: &imports };
     let mut expansion = report::included(&checked, literal.span());
     expansion.extend(emit::modules(&checked.models, embedded, |_| literal.span()));
-    expansion.extend(emit::track(
-        std::iter::once(path.as_path()).chain(imports.values().map(|i| i.path.as_path())),
-    ));
+    expansion.extend(emit::track(std::iter::once(path.as_path()).chain(imports.values().map(|i| i.path.as_path()))));
     Ok(expansion)
 }

@@ -26,10 +26,7 @@ impl Parse for Input {
         while input.peek(syn::Ident) && input.peek2(syn::Token![=]) {
             let name: syn::Ident = input.parse()?;
             if name != "use_from" {
-                return Err(syn::Error::new(
-                    name.span(),
-                    format!("there is no setting `{name}`, only `use_from`"),
-                ));
+                return Err(syn::Error::new(name.span(), format!("there is no setting `{name}`, only `use_from`")));
             }
             if use_from.is_some() {
                 return Err(syn::Error::new(name.span(), "`use_from` is set twice"));
@@ -38,39 +35,23 @@ impl Parse for Input {
             use_from = Some(input.parse()?);
             input.parse::<syn::Token![;]>()?;
         }
-        Ok(Input {
-            use_from,
-            text: input.parse()?,
-        })
+        Ok(Input { use_from, text: input.parse()? })
     }
 }
 
 /// `manifest` is the folder of the user's Cargo.toml.
 pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenStream> {
     let input: Input = syn::parse2(tokens)?;
-    let folder = input
-        .use_from
-        .map(|path| open(&path, manifest))
-        .transpose()?;
+    let folder = input.use_from.map(|path| open(&path, manifest)).transpose()?;
     let printed = print::print(input.text);
     let loader: &dyn Loader = folder.as_ref().map_or(&NoLoader, |folder| folder);
     let checked = dsl::check(NAME, &printed.text, loader, &Options::default());
 
     let imports = folder.map_or_else(BTreeMap::new, Folder::into_imports);
-    let embedded = Embedded {
-        name: NAME,
-        text: &printed.text,
-        imports: &imports,
-    };
-    let place = |name: &str| {
-        printed
-            .following("model", name)
-            .unwrap_or_else(Span::call_site)
-    };
+    let embedded = Embedded { name: NAME, text: &printed.text, imports: &imports };
+    let place = |name: &str| printed.following("model", name).unwrap_or_else(Span::call_site);
     let mut expansion = report::inline(&checked, &printed);
-    expansion.extend(emit::modules(&checked.models, embedded, |model| {
-        place(&model.name)
-    }));
+    expansion.extend(emit::modules(&checked.models, embedded, |model| place(&model.name)));
     expansion.extend(emit::track(imports.values().map(|i| i.path.as_path())));
     Ok(expansion)
 }

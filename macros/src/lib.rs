@@ -92,14 +92,6 @@ type Expand = fn(proc_macro2::TokenStream, &Path) -> syn::Result<proc_macro2::To
 fn expand(input: TokenStream, expand: Expand) -> TokenStream {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let expansion = catch_unwind(AssertUnwindSafe(|| expand(input.into(), &manifest)));
-    let failed = || {
-        Err(syn::Error::new(
-            Span::call_site(),
-            "the checker of `wmc` failed on this model: a bug, please report it",
-        ))
-    };
-    expansion
-        .unwrap_or_else(|_| failed())
-        .unwrap_or_else(syn::Error::into_compile_error)
-        .into()
+    let failed = || Err(syn::Error::new(Span::call_site(), "the checker of `wmc` failed on this model: a bug, please report it"));
+    expansion.unwrap_or_else(|_| failed()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -51,10 +51,7 @@ impl Printed {
     /// The token `word` where it follows the token `before`: `Tiny` in `model Tiny`.
     pub(crate) fn following(&self, before: &str, word: &str) -> Option<Span> {
         let text = |mark: &Mark| &self.text[mark.lo..mark.hi];
-        self.marks
-            .windows(2)
-            .find(|pair| text(&pair[0]) == before && text(&pair[1]) == word)
-            .map(|pair| pair[1].span)
+        self.marks.windows(2).find(|pair| text(&pair[0]) == before && text(&pair[1]) == word).map(|pair| pair[1].span)
     }
 }
 
@@ -85,10 +82,7 @@ struct Frame {
 
 impl Frame {
     fn new(tokens: TokenStream, close: Option<Piece>) -> Frame {
-        Frame {
-            trees: tokens.into_iter().collect::<Vec<_>>().into_iter(),
-            close,
-        }
+        Frame { trees: tokens.into_iter().collect::<Vec<_>>().into_iter(), close }
     }
 }
 
@@ -98,17 +92,8 @@ fn flatten(tokens: TokenStream) -> Vec<Piece> {
     let mut frames = vec![Frame::new(tokens, None)];
     while let Some(frame) = frames.last_mut() {
         if let Some((text, length)) = doc_comment(frame.trees.as_slice()) {
-            let span = frame
-                .trees
-                .by_ref()
-                .take(length)
-                .last()
-                .map_or_else(Span::call_site, |t| t.span());
-            pieces.push(Piece {
-                text,
-                kind: Kind::Comment,
-                span,
-            });
+            let span = frame.trees.by_ref().take(length).last().map_or_else(Span::call_site, |t| t.span());
+            pieces.push(Piece { text, kind: Kind::Comment, span });
             continue;
         }
         match frame.trees.next() {
@@ -122,16 +107,10 @@ fn flatten(tokens: TokenStream) -> Vec<Piece> {
             }
             Some(TokenTree::Punct(punct)) => pieces.push(Piece {
                 text: punct.as_char().to_string(),
-                kind: Kind::Punct {
-                    joint: punct.spacing() == Spacing::Joint,
-                },
+                kind: Kind::Punct { joint: punct.spacing() == Spacing::Joint },
                 span: punct.span(),
             }),
-            Some(word) => pieces.push(Piece {
-                text: word.to_string(),
-                kind: Kind::Word,
-                span: word.span(),
-            }),
+            Some(word) => pieces.push(Piece { text: word.to_string(), kind: Kind::Word, span: word.span() }),
         }
     }
     pieces
@@ -146,21 +125,12 @@ fn brackets(group: &Group) -> Option<(Piece, Piece)> {
         Delimiter::None if is_operation(group.stream()) => ("(", ")"),
         Delimiter::None => return None,
     };
-    let piece = |text: &str, span| Piece {
-        text: text.to_string(),
-        kind: Kind::Bracket,
-        span,
-    };
-    Some((
-        piece(open, group.span_open()),
-        piece(close, group.span_close()),
-    ))
+    let piece = |text: &str, span| Piece { text: text.to_string(), kind: Kind::Bracket, span };
+    Some((piece(open, group.span_open()), piece(close, group.span_close())))
 }
 
 fn is_operation(tokens: TokenStream) -> bool {
-    tokens
-        .into_iter()
-        .any(|t| matches!(t, TokenTree::Punct(p) if "+-*/@^<>=&|!".contains(p.as_char())))
+    tokens.into_iter().any(|t| matches!(t, TokenTree::Punct(p) if "+-*/@^<>=&|!".contains(p.as_char())))
 }
 
 /// `#[doc = ".."]` or `#![doc = ".."]` at the front: the comment, and how many tokens it takes.
@@ -175,20 +145,10 @@ fn doc_comment(trees: &[TokenTree]) -> Option<(String, usize)> {
         let name: syn::Ident = input.parse()?;
         input.parse::<syn::Token![=]>()?;
         let text: syn::LitStr = input.parse()?;
-        if name == "doc" {
-            Ok(text.value())
-        } else {
-            Err(input.error("not a doc comment"))
-        }
+        if name == "doc" { Ok(text.value()) } else { Err(input.error("not a doc comment")) }
     };
-    let text = text
-        .parse2(group.stream())
-        .ok()
-        .filter(|_| group.delimiter() == Delimiter::Bracket)?;
-    let lines: Vec<String> = text
-        .split('\n')
-        .map(|line| format!("//{}", line.trim_end()))
-        .collect();
+    let text = text.parse2(group.stream()).ok().filter(|_| group.delimiter() == Delimiter::Bracket)?;
+    let lines: Vec<String> = text.split('\n').map(|line| format!("//{}", line.trim_end())).collect();
     Some((lines.join("\n"), length))
 }
 
@@ -200,16 +160,8 @@ enum Gap {
 }
 
 fn lay_out(pieces: &[Piece]) -> Printed {
-    let gaps: Vec<Gap> = (0..pieces.len())
-        .map(|i| gap(&pieces[..i], &pieces[i..]))
-        .collect();
-    let columns = gaps.iter().filter_map(|g| {
-        if let Gap::Lines { column, .. } = g {
-            Some(*column)
-        } else {
-            None
-        }
-    });
+    let gaps: Vec<Gap> = (0..pieces.len()).map(|i| gap(&pieces[..i], &pieces[i..])).collect();
+    let columns = gaps.iter().filter_map(|g| if let Gap::Lines { column, .. } = g { Some(*column) } else { None });
     let margin = columns.min().unwrap_or(0);
     let mut text = String::new();
     let mut marks = Vec::new();
@@ -224,11 +176,7 @@ fn lay_out(pieces: &[Piece]) -> Printed {
         text.extend(std::iter::repeat_n(' ', spaces.min(MAX_SPACES)));
         let lo = text.len();
         text.push_str(&piece.text);
-        marks.push(Mark {
-            lo,
-            hi: text.len(),
-            span: piece.span,
-        });
+        marks.push(Mark { lo, hi: text.len(), span: piece.span });
     }
     text.push('\n');
     Printed { text, marks }
@@ -238,34 +186,19 @@ fn gap(before: &[Piece], rest: &[Piece]) -> Gap {
     let (Some(previous), Some(piece)) = (before.last(), rest.first()) else {
         return Gap::Spaces(0);
     };
-    let both_puncts = matches!(
-        (previous.kind, piece.kind),
-        (Kind::Punct { .. }, Kind::Punct { .. })
-    );
+    let both_puncts = matches!((previous.kind, piece.kind), (Kind::Punct { .. }, Kind::Punct { .. }));
     if both_puncts && previous.kind == (Kind::Punct { joint: true }) {
         return Gap::Spaces(0);
     }
-    let needed =
-        usize::from(both_puncts || (previous.kind == Kind::Word && piece.kind == Kind::Word));
+    let needed = usize::from(both_puncts || (previous.kind == Kind::Word && piece.kind == Kind::Word));
     let (end, start) = (previous.span.end(), piece.span.start());
     let placed = is_placed(previous.span) && is_placed(piece.span) && start >= end;
-    let lines = if placed {
-        start.line - end.line
-    } else {
-        usize::from(breaks(previous, rest))
-    };
+    let lines = if placed { start.line - end.line } else { usize::from(breaks(previous, rest)) };
     if lines > 0 || previous.kind == Kind::Comment {
         // One empty line is as good as many.
-        return Gap::Lines {
-            count: lines.clamp(1, 2),
-            column: if placed { start.column } else { 0 },
-        };
+        return Gap::Lines { count: lines.clamp(1, 2), column: if placed { start.column } else { 0 } };
     }
-    if placed {
-        Gap::Spaces((start.column - end.column).max(needed))
-    } else {
-        Gap::Spaces(1)
-    }
+    if placed { Gap::Spaces((start.column - end.column).max(needed)) } else { Gap::Spaces(1) }
 }
 
 /// Whether a span says where its token stood.
@@ -276,15 +209,9 @@ fn is_placed(span: Span) -> bool {
 /// Whether a line should start here, for tokens that do not say where they stood.
 fn breaks(previous: &Piece, rest: &[Piece]) -> bool {
     let piece = &rest[0];
-    let starts = || {
-        lex::MEMBER_WORDS.contains(&piece.text.as_str())
-            || lex::ITEM_WORDS.contains(&piece.text.as_str())
-    };
+    let starts = || lex::MEMBER_WORDS.contains(&piece.text.as_str()) || lex::ITEM_WORDS.contains(&piece.text.as_str());
     // `slow.f(..)` and `memory(..)` are values; `drop net core` and `loss value 1` name what they are about.
-    let declares = || {
-        rest.get(1)
-            .is_some_and(|next| next.kind == Kind::Word || next.text == "{")
-    };
+    let declares = || rest.get(1).is_some_and(|next| next.kind == Kind::Word || next.text == "{");
     let names = || matches!(previous.text.as_str(), "drop" | "loss");
     match piece.kind {
         Kind::Comment => true,

@@ -17,33 +17,20 @@ const MAX_EXCERPT: usize = 48;
 
 /// All diagnostics of a text inside `world_model!`, at their tokens.
 pub(crate) fn inline(checked: &Checked, printed: &Printed) -> TokenStream {
-    let inline = Inline {
-        sources: &checked.sources,
-        printed,
-    };
-    checked
-        .diagnostics
-        .iter()
-        .map(|d| inline.diagnostic(d))
-        .collect()
+    let inline = Inline { sources: &checked.sources, printed };
+    checked.diagnostics.iter().map(|d| inline.diagnostic(d)).collect()
 }
 
 /// All diagnostics of a file, at the literal that names it, with the lines of the file.
 pub(crate) fn included(checked: &Checked, literal: Span) -> TokenStream {
-    checked
-        .diagnostics
-        .iter()
-        .map(|d| tell(d, (literal, literal), &snippet(&checked.sources, d)))
-        .collect()
+    checked.diagnostics.iter().map(|d| tell(d, (literal, literal), &snippet(&checked.sources, d))).collect()
 }
 
 /// Why a file could not be read, in a sentence.
 pub(crate) fn unreadable(error: &LoadError, path: &str) -> String {
     match error {
         LoadError::NotFound { .. } => {
-            format!(
-                "there is no file `{path}`\nthe path starts at the folder of this crate's Cargo.toml"
-            )
+            format!("there is no file `{path}`\nthe path starts at the folder of this crate's Cargo.toml")
         }
         LoadError::Outside { .. } => format!("`{path}` leads out of its folder"),
         LoadError::Unreadable { reason, .. } => format!("`{path}` cannot be read: {reason}"),
@@ -61,10 +48,7 @@ fn tell(diagnostic: &Diagnostic, (first, last): (Span, Span), text: &str) -> Tok
         let (first, last) = (Ident::new(code, first), Ident::new(code, last));
         return syn::Error::new_spanned(quote!(#first #last), text).into_compile_error();
     }
-    let (declared, used) = (
-        Ident::new(code, Span::call_site()),
-        Ident::new(code, Span::call_site().located_at(first)),
-    );
+    let (declared, used) = (Ident::new(code, Span::call_site()), Ident::new(code, Span::call_site().located_at(first)));
     quote! {
         const _: () = {
             #[deprecated(note = #text)]
@@ -78,13 +62,8 @@ fn tell(diagnostic: &Diagnostic, (first, last): (Span, Span), text: &str) -> Tok
 fn snippet(sources: &Sources, diagnostic: &Diagnostic) -> String {
     let text = render(sources, diagnostic, false);
     let code = diagnostic.code.id();
-    let after = text
-        .split_once(&format!("[{code}]: "))
-        .map(|(_, after)| after);
-    format!(
-        "{code}: {}",
-        after.unwrap_or(&diagnostic.message).trim_end()
-    )
+    let after = text.split_once(&format!("[{code}]: ")).map(|(_, after)| after);
+    format!("{code}: {}", after.unwrap_or(&diagnostic.message).trim_end())
 }
 
 struct Inline<'a> {
@@ -96,11 +75,7 @@ impl Inline<'_> {
     fn diagnostic(&self, diagnostic: &Diagnostic) -> TokenStream {
         let at = diagnostic.primary.span;
         if !self.is_printed(at.file) {
-            return tell(
-                diagnostic,
-                self.import(diagnostic),
-                &snippet(self.sources, diagnostic),
-            );
+            return tell(diagnostic, self.import(diagnostic), &snippet(self.sources, diagnostic));
         }
         tell(diagnostic, self.place(at), &self.message(diagnostic))
     }
@@ -119,13 +94,7 @@ impl Inline<'_> {
 
     fn label(&self, label: &Label) -> String {
         let source = self.sources.text(label.span);
-        let mut excerpt: String = source
-            .lines()
-            .next()
-            .unwrap_or("")
-            .chars()
-            .take(MAX_EXCERPT)
-            .collect();
+        let mut excerpt: String = source.lines().next().unwrap_or("").chars().take(MAX_EXCERPT).collect();
         if excerpt.len() < source.len() {
             excerpt.push_str(" ..");
         }
@@ -150,31 +119,19 @@ impl Inline<'_> {
     }
 
     fn is_printed(&self, file: FileId) -> bool {
-        self.sources
-            .files
-            .get(file.0 as usize)
-            .is_some_and(|f| !f.prelude && f.text == self.printed.text)
+        self.sources.files.get(file.0 as usize).is_some_and(|f| !f.prelude && f.text == self.printed.text)
     }
 
     fn place(&self, at: Bytes) -> (Span, Span) {
-        self.printed
-            .tokens(at.range())
-            .unwrap_or((Span::call_site(), Span::call_site()))
+        self.printed.tokens(at.range()).unwrap_or((Span::call_site(), Span::call_site()))
     }
 
     /// Where the macro's own text leads to a diagnostic of another file: a label of its own, or the `use`.
     fn import(&self, diagnostic: &Diagnostic) -> (Span, Span) {
-        if let Some(label) = diagnostic
-            .secondary
-            .iter()
-            .find(|l| self.is_printed(l.span.file))
-        {
+        if let Some(label) = diagnostic.secondary.iter().find(|l| self.is_printed(l.span.file)) {
             return self.place(label.span);
         }
-        let file = self
-            .sources
-            .files
-            .get(diagnostic.primary.span.file.0 as usize);
+        let file = self.sources.files.get(diagnostic.primary.span.file.0 as usize);
         let module = file.and_then(|f| std::path::Path::new(&f.name).file_stem()?.to_str());
         match module.and_then(|m| self.printed.following("use", m)) {
             Some(span) => (span, span),

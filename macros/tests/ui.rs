@@ -5,13 +5,8 @@ use std::path::{Path, PathBuf};
 #[test]
 fn ui() {
     // trybuild compiles the cases in a package of its own; paths in them start at that package's folder.
-    let package = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .with_file_name("tests/trybuild")
-        .join(env!("CARGO_PKG_NAME"));
-    copy(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui/models"),
-        &package.join("models"),
-    );
+    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tests/trybuild").join(env!("CARGO_PKG_NAME"));
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui/models"), &package.join("models"));
 
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/pass/*.rs");

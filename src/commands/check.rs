@@ -37,12 +37,7 @@ pub(crate) fn run(arguments: &Check, out: &mut Output) -> Exit {
 fn checked(path: &Path, arguments: &Check) -> Result<Checked, Unread> {
     let text = files::read(path)?;
     let loader = Files::beside(path, &arguments.roots.roots)?;
-    Ok(dsl::check(
-        &path.display().to_string(),
-        &text,
-        &loader,
-        &arguments.sizes.options(None),
-    ))
+    Ok(dsl::check(&path.display().to_string(), &text, &loader, &arguments.sizes.options(None)))
 }
 
 fn verdict(checked: &Checked, deny_warnings: bool) -> Exit {
@@ -59,12 +54,7 @@ fn summary(checked: &Checked) -> String {
     if !checked.has_errors() && checked.models.is_empty() {
         parts.push("ok, no model in it".into());
     }
-    parts.extend(
-        checked
-            .models
-            .iter()
-            .map(|model| format!("{} ok, {}", model.name, counts::described(model))),
-    );
+    parts.extend(checked.models.iter().map(|model| format!("{} ok, {}", model.name, counts::described(model))));
     if !checked.diagnostics.is_empty() {
         parts.push(tally(&checked.diagnostics));
     }
@@ -82,23 +72,13 @@ mod tests {
     fn with(codes: &[Code]) -> Checked {
         let mut sources = Sources::default();
         sources.add("x.wm", "model M {}", false);
-        let diagnostics = codes
-            .iter()
-            .map(|code| Diagnostic::new(*code, Span::default(), "so"))
-            .collect();
-        Checked {
-            sources,
-            models: vec![sample::model()],
-            diagnostics,
-        }
+        let diagnostics = codes.iter().map(|code| Diagnostic::new(*code, Span::default(), "so")).collect();
+        Checked { sources, models: vec![sample::model()], diagnostics }
     }
 
     #[test]
     fn one_line_says_it_all() {
-        assert_eq!(
-            summary(&with(&[])),
-            "Sample ok, 3 parameter tensors, 4*O + 1,004 parameters"
-        );
+        assert_eq!(summary(&with(&[])), "Sample ok, 3 parameter tensors, 4*O + 1,004 parameters");
         let told = summary(&with(&[Code::Unused, Code::Syntax, Code::Syntax]));
         assert!(told.ends_with("parameters; 2 errors, 1 warning"), "{told}");
     }
@@ -108,10 +88,7 @@ mod tests {
         let warned = with(&[Code::Unused]);
         assert_eq!(verdict(&warned, false), Exit::Fine);
         assert_eq!(verdict(&warned, true), Exit::No);
-        assert_eq!(
-            verdict(&with(&[Code::Unused, Code::Syntax]), true),
-            Exit::Bad
-        );
+        assert_eq!(verdict(&with(&[Code::Unused, Code::Syntax]), true), Exit::Bad);
         assert_eq!(verdict(&with(&[]), true), Exit::Fine);
     }
 }

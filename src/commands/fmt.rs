@@ -17,11 +17,7 @@ pub(crate) fn run(arguments: &Fmt, out: &mut Output) -> Exit {
     let mut worst = Exit::Fine;
     for path in &arguments.files {
         let stdin = path.as_os_str() == "-";
-        let name = if stdin {
-            STDIN.to_string()
-        } else {
-            path.display().to_string()
-        };
+        let name = if stdin { STDIN.to_string() } else { path.display().to_string() };
         let exit = match formatted(path, stdin, &name) {
             Ok(done) if arguments.check => listed(&name, &done, out),
             Ok(done) if stdin => {
@@ -33,23 +29,14 @@ pub(crate) fn run(arguments: &Fmt, out: &mut Output) -> Exit {
                 report.unread(out, &name, unread);
                 Exit::Bad
             }
-            Err(Unformatted::Wrong {
-                sources,
-                diagnostics,
-            }) => {
+            Err(Unformatted::Wrong { sources, diagnostics }) => {
                 report.diagnostics(out, &sources, &diagnostics);
-                out.error(
-                    &format!("`{name}` is left as it is"),
-                    "mend the errors above, then format it",
-                );
+                out.error(&format!("`{name}` is left as it is"), "mend the errors above, then format it");
                 Exit::Bad
             }
             Err(Unformatted::Fault) => {
                 let message = format!("formatting `{name}` would break it; it is left as it is");
-                out.error(
-                    &message,
-                    "this is a fault of wmc: please report it with the file",
-                );
+                out.error(&message, "this is a fault of wmc: please report it with the file");
                 Exit::Bad
             }
         };
@@ -82,20 +69,12 @@ enum Unformatted {
 }
 
 fn formatted(path: &Path, stdin: bool, name: &str) -> Result<Formatted, Unformatted> {
-    let before = if stdin {
-        files::read_stdin()
-    } else {
-        files::read(path)
-    }
-    .map_err(Unformatted::Unread)?;
+    let before = if stdin { files::read_stdin() } else { files::read(path) }.map_err(Unformatted::Unread)?;
     let mut sources = Sources::default();
     let file = sources.add(name, before.as_str(), false);
     let (_, diagnostics) = dsl::parse::parse(file, &before);
     if diagnostics.iter().any(Diagnostic::is_error) {
-        return Err(Unformatted::Wrong {
-            sources,
-            diagnostics,
-        });
+        return Err(Unformatted::Wrong { sources, diagnostics });
     }
     let after = dsl::fmt::format(&before);
     // A formatter must never cost anybody a file.
@@ -121,10 +100,7 @@ fn written(path: &Path, done: &Formatted, out: &mut Output) -> Exit {
         Ok(()) => Exit::Fine,
         Err(error) => {
             let message = format!("cannot write `{}`: {error}", path.display());
-            out.error(
-                &message,
-                "the file is as it was; its folder must be writable",
-            );
+            out.error(&message, "the file is as it was; its folder must be writable");
             Exit::Bad
         }
     }
@@ -135,15 +111,10 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let real = fs::canonicalize(path)?;
     let permissions = fs::metadata(&real)?.permissions();
     if permissions.readonly() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "it is read-only",
-        ));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"));
     }
     let folder = real.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".wmc-fmt-")
-        .tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new().prefix(".wmc-fmt-").tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
     file.as_file().set_permissions(permissions)?;
     file.as_file().sync_all()?;
@@ -183,9 +154,6 @@ mod tests {
         replace(&link, "new").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&real).unwrap(), "new");
-        assert_eq!(
-            fs::metadata(&real).unwrap().permissions().mode() & 0o777,
-            0o640
-        );
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
     }
 }

@@ -24,10 +24,7 @@ pub(crate) fn run(arguments: &Help, out: &mut Output) -> Exit {
         }
         (None, topic) => {
             let topic = topic.unwrap_or_default();
-            out.error(
-                &format!("there is no code and no subcommand `{topic}`"),
-                &suggestion(topic),
-            );
+            out.error(&format!("there is no code and no subcommand `{topic}`"), &suggestion(topic));
             Exit::Bad
         }
     }
@@ -36,24 +33,13 @@ pub(crate) fn run(arguments: &Help, out: &mut Output) -> Exit {
 /// clap's own help of the command or of one subcommand: what `--help` prints.
 fn usage(subcommand: Option<&str>, colour: bool) -> Option<String> {
     let words = ["wmc"].into_iter().chain(subcommand).chain(["--help"]);
-    let help = Cli::try_parse_from(words)
-        .err()
-        .filter(|e| e.kind() == ErrorKind::DisplayHelp)?
-        .render();
-    Some(if colour {
-        help.ansi().to_string()
-    } else {
-        help.to_string()
-    })
+    let help = Cli::try_parse_from(words).err().filter(|e| e.kind() == ErrorKind::DisplayHelp)?.render();
+    Some(if colour { help.ansi().to_string() } else { help.to_string() })
 }
 
 fn suggestion(topic: &str) -> String {
     let command = Cli::command();
-    let words = command
-        .get_subcommands()
-        .map(|c| c.get_name())
-        .chain(["codes"])
-        .chain(CODES.iter().map(|c| c.id()));
+    let words = command.get_subcommands().map(|c| c.get_name()).chain(["codes"]).chain(CODES.iter().map(|c| c.id()));
     match closest(topic, words) {
         Some(best) => format!("did you mean `wmc help {best}`? `wmc help codes` lists all codes"),
         None => "`wmc help codes` lists all codes, `wmc help` all subcommands".into(),
@@ -95,10 +81,7 @@ fn page(markdown: &str, colour: bool) -> String {
             text += format!("    {line}").trim_end();
             text.push('\n');
         } else if line.starts_with('#') {
-            text += &format!(
-                "{}\n",
-                painted(line.trim_start_matches('#').trim(), BOLD, colour)
-            );
+            text += &format!("{}\n", painted(line.trim_start_matches('#').trim(), BOLD, colour));
         } else {
             wrap(line, &mut text);
         }
@@ -127,11 +110,7 @@ fn wrap(line: &str, text: &mut String) {
 }
 
 fn painted(text: &str, paint: &str, colour: bool) -> String {
-    if colour {
-        format!("\x1b[{paint}m{text}\x1b[0m")
-    } else {
-        text.to_string()
-    }
+    if colour { format!("\x1b[{paint}m{text}\x1b[0m") } else { text.to_string() }
 }
 
 #[cfg(test)]
@@ -151,21 +130,13 @@ mod tests {
     fn long_lines_break_at_spaces() {
         let mut text = String::new();
         wrap(&format!("- {}", "word ".repeat(40).trim_end()), &mut text);
-        assert!(
-            text.lines().all(|l| l.len() <= WIDTH)
-                && text.lines().skip(1).all(|l| l.starts_with("  word")),
-            "{text}"
-        );
+        assert!(text.lines().all(|l| l.len() <= WIDTH) && text.lines().skip(1).all(|l| l.starts_with("  word")), "{text}");
     }
 
     #[test]
     fn every_code_has_a_page() {
         for code in CODES {
-            assert!(
-                page(code.explanation().page, false).contains(code.id()),
-                "{}",
-                code.id()
-            );
+            assert!(page(code.explanation().page, false).contains(code.id()), "{}", code.id());
         }
     }
 }

@@ -12,45 +12,30 @@ const STARTER: &str = include_str!("../starter.wm");
 pub(crate) fn run(arguments: &New, out: &mut Output) -> Exit {
     let name = arguments.name.as_str();
     if !is_name(name) {
-        out.error(
-            &format!("`{name}` cannot be the name of a model"),
-            &advice(name),
-        );
+        out.error(&format!("`{name}` cannot be the name of a model"), &advice(name));
         return Exit::Bad;
     }
     let path = format!("{name}.wm");
     // `create_new` also refuses a link that leads nowhere.
-    let written =
-        File::create_new(&path).and_then(|mut file| file.write_all(starter(name).as_bytes()));
+    let written = File::create_new(&path).and_then(|mut file| file.write_all(starter(name).as_bytes()));
     match written {
         Ok(()) => {
-            out.say(format!(
-                "{path}: a starter model, {}. Next: wmc check {path}\n",
-                camel_case(name)
-            ));
+            out.say(format!("{path}: a starter model, {}. Next: wmc check {path}\n", camel_case(name)));
             Exit::Fine
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            out.error(
-                &format!("there is a file `{path}` already"),
-                "choose another name, or move the file away",
-            );
+            out.error(&format!("there is a file `{path}` already"), "choose another name, or move the file away");
             Exit::Bad
         }
         Err(error) => {
-            out.error(
-                &format!("cannot write `{path}`: {error}"),
-                "run it in a folder where you may write",
-            );
+            out.error(&format!("cannot write `{path}`: {error}"), "run it in a folder where you may write");
             Exit::Bad
         }
     }
 }
 
 fn starter(name: &str) -> String {
-    STARTER
-        .replace("starter.wm", &format!("{name}.wm"))
-        .replace("Starter", &camel_case(name))
+    STARTER.replace("starter.wm", &format!("{name}.wm")).replace("Starter", &camel_case(name))
 }
 
 /// A word that may name a file for `use` and, in camel case, a model.
@@ -82,10 +67,7 @@ fn camel_case(name: &str) -> String {
         let (first, rest) = word.split_at(1);
         first.to_ascii_uppercase() + rest
     };
-    name.split('_')
-        .filter(|word| !word.is_empty())
-        .map(capital)
-        .collect()
+    name.split('_').filter(|word| !word.is_empty()).map(capital).collect()
 }
 
 #[cfg(test)]

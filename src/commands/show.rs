@@ -17,17 +17,11 @@ pub(crate) fn run(arguments: &Show, out: &mut Output) -> Exit {
     match checked(arguments) {
         Err(unread) => report.unread(out, &file, unread),
         Ok(checked) if checked.has_errors() => {
-            let errors: Vec<Diagnostic> = checked
-                .diagnostics
-                .into_iter()
-                .filter(Diagnostic::is_error)
-                .collect();
+            let errors: Vec<Diagnostic> = checked.diagnostics.into_iter().filter(Diagnostic::is_error).collect();
             report.diagnostics(out, &checked.sources, &errors);
             report.finish(out);
         }
-        Ok(checked) if checked.models.is_empty() => {
-            nothing(&file, arguments.model.as_deref(), &checked, out)
-        }
+        Ok(checked) if checked.models.is_empty() => nothing(&file, arguments.model.as_deref(), &checked, out),
         Ok(checked) => {
             let text = match arguments.json {
                 true => show::json(&file, &checked),
@@ -45,27 +39,15 @@ fn checked(arguments: &Show) -> Result<Checked, Unread> {
     let text = files::read(path)?;
     let loader = Files::beside(path, &arguments.roots.roots)?;
     let options = arguments.sizes.options(arguments.model.clone());
-    Ok(dsl::check(
-        &path.display().to_string(),
-        &text,
-        &loader,
-        &options,
-    ))
+    Ok(dsl::check(&path.display().to_string(), &text, &loader, &options))
 }
 
 /// There is no model, or none of that name.
 fn nothing(file: &str, model: Option<&str>, checked: &Checked, out: &mut Output) {
     let Some(model) = model else {
-        return out.error(
-            &format!("there is no model in `{file}`"),
-            "a file to show has a `model NAME { .. }`",
-        );
+        return out.error(&format!("there is no model in `{file}`"), "a file to show has a `model NAME { .. }`");
     };
-    let text = checked
-        .sources
-        .files
-        .first()
-        .map_or("", |f| f.text.as_str());
+    let text = checked.sources.files.first().map_or("", |f| f.text.as_str());
     let (tree, _) = dsl::parse::parse(FileId(0), text);
     let names: Vec<&str> = tree
         .items

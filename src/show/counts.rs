@@ -4,16 +4,12 @@ use dsl::hir::{AxisId, Model, Size};
 
 /// How many numbers an array over these axes has.
 pub(crate) fn entries(model: &Model, axes: &[AxisId]) -> Size {
-    axes.iter().fold(Size::known(1), |product, axis| {
-        product.mul(&model.axis(*axis).size)
-    })
+    axes.iter().fold(Size::known(1), |product, axis| product.mul(&model.axis(*axis).size))
 }
 
 /// How many parameters a model trains.
 pub(crate) fn total(model: &Model) -> Size {
-    model.params.iter().fold(Size::default(), |sum, param| {
-        sum.add(&entries(model, &param.axes))
-    })
+    model.params.iter().fold(Size::default(), |sum, param| sum.add(&entries(model, &param.axes)))
 }
 
 /// `60 parameter tensors, 486,945 parameters`.
@@ -38,10 +34,7 @@ pub(crate) fn group(text: &str) -> String {
     let mut grouped = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let end = rest
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(rest.len())
-            .max(first.len_utf8());
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len()).max(first.len_utf8());
         let (word, after) = rest.split_at(end);
         if word.bytes().all(|b| b.is_ascii_digit()) {
             for (i, digit) in word.chars().enumerate() {
@@ -66,10 +59,7 @@ mod tests {
     #[test]
     fn thousands() {
         assert_eq!(group("486945"), "486,945");
-        assert_eq!(
-            group("1024*A1000 + 12 - 1000000"),
-            "1,024*A1000 + 12 - 1,000,000"
-        );
+        assert_eq!(group("1024*A1000 + 12 - 1000000"), "1,024*A1000 + 12 - 1,000,000");
         assert_eq!(group("0"), "0");
         assert_eq!(group(""), "");
     }
@@ -78,9 +68,6 @@ mod tests {
     fn symbols_stay_until_bound() {
         let model = sample::model();
         assert_eq!(grouped(&total(&model)), "4*O + 1,004");
-        assert_eq!(
-            described(&sample::bound(17)),
-            "3 parameter tensors, 1,072 parameters"
-        );
+        assert_eq!(described(&sample::bound(17)), "3 parameter tensors, 1,072 parameters");
     }
 }

@@ -150,7 +150,7 @@ pub(super) struct ActState {
     pub(super) value: String,
     pub(super) axes: Vec<Axis>,
     /// How many steps ago.
-    pub(super) lag: u32,
+    pub(super) lag: i64,
 }
 
 #[derive(Debug, Serialize)]
@@ -175,19 +175,8 @@ pub(super) struct Trained {
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Source {
-    Replay {
-        capacity: u64,
-        cross: bool,
-        context: u32,
-        batch: Axis,
-        time: Axis,
-    },
-    Rollout {
-        steps: u64,
-        epochs: u32,
-        minibatch: u64,
-        time: Axis,
-    },
+    Replay { capacity: u64, cross: bool, context: u32, batch: Axis, time: Axis },
+    Rollout { steps: u64, epochs: u32, minibatch: u64, time: Axis },
 }
 
 #[derive(Debug, Serialize)]

@@ -16,26 +16,15 @@ use dsl::Checked;
 
 /// All models as one JSON document; its fields are those of `docs/cli.md`.
 pub(crate) fn json(file: &str, checked: &Checked) -> String {
-    let models: Vec<document::ModelView> = checked
-        .models
-        .iter()
-        .map(|m| view::view(m, &checked.sources))
-        .collect();
-    let document = document::Document {
-        file: file.to_string(),
-        models,
-    };
+    let models: Vec<document::ModelView> = checked.models.iter().map(|m| view::view(m, &checked.sources)).collect();
+    let document = document::Document { file: file.to_string(), models };
     // Texts, numbers and lists always have a JSON form.
     serde_json::to_string_pretty(&document).expect("a model as JSON") + "\n"
 }
 
 /// All models as tables; with `params` every parameter, carry, draw and running value too.
 pub(crate) fn tables(file: &str, checked: &Checked, params: bool) -> String {
-    let models: Vec<String> = checked
-        .models
-        .iter()
-        .map(|m| text::text(file, &view::view(m, &checked.sources), params))
-        .collect();
+    let models: Vec<String> = checked.models.iter().map(|m| text::text(file, &view::view(m, &checked.sources), params)).collect();
     models.join("\n")
 }
 
@@ -48,11 +37,7 @@ mod tests {
     use super::*;
 
     fn checked() -> Checked {
-        Checked {
-            sources: sample::sources(),
-            models: vec![sample::model()],
-            diagnostics: Vec::new(),
-        }
+        Checked { sources: sample::sources(), models: vec![sample::model()], diagnostics: Vec::new() }
     }
 
     #[test]
@@ -91,16 +76,10 @@ mod tests {
         }
         let manual = include_str!("../../docs/cli.md");
         let mut names = BTreeSet::new();
-        fields(
-            &serde_json::from_str(&json("sample.wm", &checked())).unwrap(),
-            &mut names,
-        );
+        fields(&serde_json::from_str(&json("sample.wm", &checked())).unwrap(), &mut names);
         assert!(names.len() > 50);
         for name in names {
-            assert!(
-                manual.contains(&format!("`{name}`")),
-                "docs/cli.md says nothing about `{name}`"
-            );
+            assert!(manual.contains(&format!("`{name}`")), "docs/cli.md says nothing about `{name}`");
         }
     }
 }

@@ -37,29 +37,11 @@ const K: AxisId = AxisId(5);
 
 fn with(o: Size) -> Model {
     let span = Span::default();
-    let axis = |name: &str, size: Size| Axis {
-        name: name.into(),
-        size,
-    };
-    let dim = |name: &str, axis, task| Dim {
-        name: name.into(),
-        axis,
-        task,
-        span,
-    };
-    let node = |op, axes: &[AxisId]| Node {
-        op,
-        axes: axes.to_vec(),
-        dtype: Dtype::Real,
-        span,
-    };
-    let param = |path: &str, axes: &[AxisId], module| Param {
-        path: path.into(),
-        axes: axes.to_vec(),
-        init: ExprId(0),
-        module,
-        span,
-    };
+    let axis = |name: &str, size: Size| Axis { name: name.into(), size };
+    let dim = |name: &str, axis, task| Dim { name: name.into(), axis, task, span };
+    let node = |op, axes: &[AxisId]| Node { op, axes: axes.to_vec(), dtype: Dtype::Real, span };
+    let param =
+        |path: &str, axes: &[AxisId], module| Param { path: path.into(), axes: axes.to_vec(), init: ExprId(0), module, span };
     let input = |name: &str, axes: &[AxisId], outcome| Input {
         name: name.into(),
         axes: axes.to_vec(),
@@ -87,102 +69,43 @@ fn with(o: Size) -> Model {
             axis("K", Size::known(1_000)),
         ],
         dims: vec![dim("O", O, true), dim("A", A, true), dim("H", H, false)],
-        inputs: vec![
-            input("obs", &[O], false),
-            input("r", &[], true),
-            input("a", &[A], true),
-        ],
-        action: Action {
-            input: 2,
-            low: -1.0,
-            high: 1.0,
-        },
-        latents: vec![Latent {
-            name: "z".into(),
-            fields: vec![("q".into(), vec![H]), ("s".into(), vec![])],
-        }],
+        inputs: vec![input("obs", &[O], false), input("r", &[], true), input("a", &[A], true)],
+        action: Action { input: 2, low: -1.0, high: 1.0 },
+        latents: vec![Latent { name: "z".into(), fields: vec![("q".into(), vec![H]), ("s".into(), vec![])] }],
         modules: vec![
-            module(
-                "encoder",
-                ModuleKind::Net,
-                &[0, 1],
-                Some(SlowCopy { tau: 0.01 }),
-            ),
+            module("encoder", ModuleKind::Net, &[0, 1], Some(SlowCopy { tau: 0.01 })),
             module("scale", ModuleKind::Param, &[2], None),
         ],
-        params: vec![
-            param("encoder.0.weight", &[H, O], 0),
-            param("encoder.0.bias", &[H], 0),
-            param("scale", &[K], 1),
-        ],
-        carries: vec![Carry {
-            path: "plan.last".into(),
-            axes: vec![H, A],
-            init: ExprId(0),
-        }],
-        schedules: vec![Schedule {
-            name: "alpha".into(),
-            value: ExprId(2),
-            span,
-        }],
+        params: vec![param("encoder.0.weight", &[H, O], 0), param("encoder.0.bias", &[H], 0), param("scale", &[K], 1)],
+        carries: vec![Carry { path: "plan.last".into(), axes: vec![H, A], init: ExprId(0) }],
+        schedules: vec![Schedule { name: "alpha".into(), value: ExprId(2), span }],
         draws: vec![
-            Draw {
-                name: "plan.noise".into(),
-                noise: Noise::Gaussian,
-                axes: vec![A],
-                vars: vec![VarId(0)],
-                per_sample: true,
-            },
-            Draw {
-                name: "pick".into(),
-                noise: Noise::Subset { of: 5 },
-                axes: vec![],
-                vars: vec![],
-                per_sample: false,
-            },
+            Draw { name: "plan.noise".into(), noise: Noise::Gaussian, axes: vec![A], vars: vec![VarId(0)], per_sample: true },
+            Draw { name: "pick".into(), noise: Noise::Subset { of: 5 }, axes: vec![], vars: vec![], per_sample: false },
         ],
         exprs: vec![
             node(Op::Const(0.5), &[]),
             node(Op::Progress, &[]),
             node(Op::Binary(BinaryOp::Mul, ExprId(0), ExprId(1)), &[]),
         ],
-        vars: vec![Var {
-            name: "k".into(),
-            lo: 0,
-            hi: 3,
-        }],
+        vars: vec![Var { name: "k".into(), lo: 0, hi: 3 }],
         train: System {
             families: vec![Family {
                 name: "m".into(),
                 arity: 1,
-                leaves: vec![Leaf {
-                    path: "carry.h".into(),
-                    axes: vec![H],
-                    dtype: Dtype::Real,
-                }],
+                leaves: vec![Leaf { path: "carry.h".into(), axes: vec![H], dtype: Dtype::Real }],
                 defs: vec![],
                 domain: vec![(0, 8)],
             }],
             ..System::default()
         },
-        running: vec![Running {
-            name: "R".into(),
-            value: ExprId(0),
-            init: ExprId(0),
-            vars: vec![],
-            span,
-        }],
+        running: vec![Running { name: "R".into(), value: ExprId(0), init: ExprId(0), vars: vec![], span }],
         losses: vec![Loss {
             name: "fit".into(),
             weight: ExprId(0),
             warmup: Some((0.3, 0.6)),
             optimizer: None,
-            parts: vec![LossPart {
-                name: "fit".into(),
-                value: ExprId(0),
-                condition: None,
-                vars: vec![],
-            }],
+            parts: vec![LossPart { name: "fit".into(), value: ExprId(0), condition: None, vars: vec![] }],
             span,
         }],
         records: vec![],
@@ -201,21 +124,12 @@ fn with(o: Size) -> Model {
             now: VarId(0),
             train: ExprId(0),
             eval: ExprId(0),
-            state: vec![ActState {
-                family: FamilyId(0),
-                leaf: 0,
-                lag: 1,
-            }],
+            state: vec![ActState { family: FamilyId(0), leaf: 0, lag: 1 }],
             next: vec![(0, ExprId(0))],
         }),
         optimizers: vec![Optimizer {
             name: "main".into(),
-            rule: Rule {
-                entries: H,
-                slots: vec!["m".into(), "v".into()],
-                next: vec![],
-                value: ExprId(0),
-            },
+            rule: Rule { entries: H, slots: vec!["m".into(), "v".into()], next: vec![], value: ExprId(0) },
             params: vec![(ParamId(0), 1.0), (ParamId(1), 1.0), (ParamId(2), 0.3)],
             span,
         }],

@@ -10,20 +10,12 @@ pub(super) struct Scalars(Vec<Vec<Option<f64>>>);
 
 impl Scalars {
     pub(super) fn of(model: &Model) -> Scalars {
-        Scalars(
-            MOMENTS
-                .iter()
-                .map(|progress| at(model, *progress))
-                .collect(),
-        )
+        Scalars(MOMENTS.iter().map(|progress| at(model, *progress)).collect())
     }
 
     /// The values at the moments, where all of them are known.
     pub(super) fn values(&self, id: ExprId) -> Option<Vec<f64>> {
-        self.0
-            .iter()
-            .map(|values| values.get(id.0 as usize).copied().flatten())
-            .collect()
+        self.0.iter().map(|values| values.get(id.0 as usize).copied().flatten()).collect()
     }
 
     /// The value, where it is the same at all times.
@@ -40,7 +32,7 @@ fn at(model: &Model, progress: f64) -> Vec<Option<f64>> {
         let get = |id: &ExprId| values.get(id.0 as usize).copied().flatten();
         let value = match &node.op {
             _ if !node.axes.is_empty() => None,
-            Op::Const(value) => Some(*value),
+            Op::Const(value) => Some(value.0),
             Op::Size(size) => size.value().map(|v| v as f64),
             Op::Progress => Some(progress),
             Op::Schedule(schedule) => model.schedules.get(*schedule).and_then(|s| get(&s.value)),
@@ -109,10 +101,7 @@ mod tests {
     fn a_ramp_and_a_constant() {
         let model = sample::model();
         let scalars = Scalars::of(&model);
-        assert_eq!(
-            scalars.values(model.schedules[0].value),
-            Some(vec![0.0, 0.125, 0.25, 0.375, 0.5])
-        );
+        assert_eq!(scalars.values(model.schedules[0].value), Some(vec![0.0, 0.125, 0.25, 0.375, 0.5]));
         assert_eq!(scalars.constant(model.losses[0].weight), Some(0.5));
         assert_eq!(scalars.constant(model.schedules[0].value), None);
     }

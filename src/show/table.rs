@@ -10,15 +10,8 @@ pub(super) enum Align {
 pub(super) fn table(align: &[Align], rows: &[Vec<String>]) -> String {
     let width = |text: &str| text.chars().count();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns)
-        .map(|c| {
-            rows.iter()
-                .filter_map(|row| row.get(c))
-                .map(|cell| width(cell))
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
+    let widths: Vec<usize> =
+        (0..columns).map(|c| rows.iter().filter_map(|row| row.get(c)).map(|cell| width(cell)).max().unwrap_or(0)).collect();
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
@@ -43,18 +36,10 @@ mod tests {
     #[test]
     fn columns_line_up() {
         let rows = vec![
-            vec![
-                "name".to_string(),
-                "count".into(),
-                String::new(),
-                "end".into(),
-            ],
+            vec!["name".to_string(), "count".into(), String::new(), "end".into()],
             vec!["ä".to_string(), "7".into(), String::new(), String::new()],
         ];
-        assert_eq!(
-            table(&[Align::Left, Align::Right], &rows),
-            "  name  count  end\n  ä         7\n"
-        );
+        assert_eq!(table(&[Align::Left, Align::Right], &rows), "  name  count  end\n  ä         7\n");
         assert_eq!(table(&[], &[]), "");
     }
 }

@@ -17,27 +17,11 @@ pub(super) fn text(file: &str, model: &ModelView, params: bool) -> String {
     section("dims", &[Left, Right], dims(model));
     section("inputs", &[], inputs(model));
     section("latents", &[], latents(model));
-    section(
-        "nets, heads, memories",
-        &[Left, Left, Left, Right, Right],
-        modules(model),
-    );
-    section(
-        "schedules",
-        &[Left, Right, Right, Right, Right, Right],
-        schedules(model),
-    );
+    section("nets, heads, memories", &[Left, Left, Left, Right, Right], modules(model));
+    section("schedules", &[Left, Right, Right, Right, Right, Right], schedules(model));
     section("losses", &[Left, Right], losses(model));
     section("metrics", &[], names(&model.metrics));
-    section(
-        "planners",
-        &[],
-        model
-            .planners
-            .iter()
-            .map(|p| vec![p.written.clone()])
-            .collect(),
-    );
+    section("planners", &[], model.planners.iter().map(|p| vec![p.written.clone()]).collect());
     section("act", &[], act(model));
     section("optimisers", &[], optimizers(model));
     section("training", &[], training(model));
@@ -45,32 +29,14 @@ pub(super) fn text(file: &str, model: &ModelView, params: bool) -> String {
     section("entry points", &[], entry_points(model));
     if params {
         section("parameters", &[Left, Left, Left, Right], parameters(model));
-        section(
-            "carries",
-            &[],
-            model
-                .carries
-                .iter()
-                .map(|c| vec![c.path.clone(), shape(&c.axes)])
-                .collect(),
-        );
+        section("carries", &[], model.carries.iter().map(|c| vec![c.path.clone(), shape(&c.axes)]).collect());
         section("draws", &[], draws(model));
-        section(
-            "running values",
-            &[],
-            model
-                .running
-                .iter()
-                .map(|r| vec![r.name.clone(), shape(&r.axes)])
-                .collect(),
-        );
+        section("running values", &[], model.running.iter().map(|r| vec![r.name.clone(), shape(&r.axes)]).collect());
         section("records", &[], names(&model.records));
     }
     if model.parameters.0.value().is_none() {
         let symbols = model.parameters.0.symbols().join(", ");
-        text += &format!(
-            "\nSizes of the task ({symbols}) are symbols; `--task` or `--dim` gives them.\n"
-        );
+        text += &format!("\nSizes of the task ({symbols}) are symbols; `--task` or `--dim` gives them.\n");
     }
     text
 }
@@ -80,11 +46,7 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 }
 
 fn names(names: &[String]) -> Vec<Vec<String>> {
-    if names.is_empty() {
-        Vec::new()
-    } else {
-        vec![vec![names.join(", ")]]
-    }
+    if names.is_empty() { Vec::new() } else { vec![vec![names.join(", ")]] }
 }
 
 fn size(size: &Size) -> String {
@@ -106,20 +68,12 @@ fn dims(model: &ModelView) -> Vec<Vec<String>> {
         (true, None) => "the task's",
         (true, Some(_)) => "given",
     };
-    model
-        .dims
-        .iter()
-        .map(|d| row([&d.name, &size(&d.size), given(d)]))
-        .collect()
+    model.dims.iter().map(|d| row([&d.name, &size(&d.size), given(d)])).collect()
 }
 
 fn inputs(model: &ModelView) -> Vec<Vec<String>> {
     let input = |input: &Input| {
-        let ty = if input.dtype == Dtype::Bool {
-            "bool".into()
-        } else {
-            shape(&input.axes)
-        };
+        let ty = if input.dtype == Dtype::Bool { "bool".into() } else { shape(&input.axes) };
         let action = &model.action;
         let note = match input.outcome {
             _ if input.name == action.input => format!("action in {}..{}", action.low, action.high),
@@ -133,30 +87,15 @@ fn inputs(model: &ModelView) -> Vec<Vec<String>> {
 
 fn latents(model: &ModelView) -> Vec<Vec<String>> {
     let latent = |latent: &Latent| {
-        let fields: Vec<String> = latent
-            .fields
-            .iter()
-            .map(|f| format!("{}: {}", f.name, shape(&f.axes)))
-            .collect();
+        let fields: Vec<String> = latent.fields.iter().map(|f| format!("{}: {}", f.name, shape(&f.axes))).collect();
         let numbers = format!("{} numbers", size(&latent.size));
-        row([
-            &latent.name,
-            &format!("{{ {} }}", fields.join(", ")),
-            &numbers,
-        ])
+        row([&latent.name, &format!("{{ {} }}", fields.join(", ")), &numbers])
     };
     model.latents.iter().map(latent).collect()
 }
 
 fn modules(model: &ModelView) -> Vec<Vec<String>> {
-    let mut rows = vec![row([
-        "kind",
-        "name",
-        "signature",
-        "tensors",
-        "parameters",
-        "",
-    ])];
+    let mut rows = vec![row(["kind", "name", "signature", "tensors", "parameters", ""])];
     rows.extend(model.modules.iter().map(|module| {
         let kind = match module.kind {
             ModuleKind::Net => "net",
@@ -168,27 +107,10 @@ fn modules(model: &ModelView) -> Vec<Vec<String>> {
             Some(axis) => format!("{}{}", module.name, shape(std::slice::from_ref(axis))),
             None => module.name.clone(),
         };
-        let slow = module
-            .slow
-            .map(|tau| format!("slow copy, tau = {tau}"))
-            .unwrap_or_default();
-        row([
-            kind,
-            &name,
-            &module.signature,
-            &module.tensors.to_string(),
-            &size(&module.parameters),
-            &slow,
-        ])
+        let slow = module.slow.map(|tau| format!("slow copy, tau = {tau}")).unwrap_or_default();
+        row([kind, &name, &module.signature, &module.tensors.to_string(), &size(&module.parameters), &slow])
     }));
-    rows.push(row([
-        "",
-        "",
-        "all",
-        &model.tensors.to_string(),
-        &size(&model.parameters),
-        "",
-    ]));
+    rows.push(row(["", "", "all", &model.tensors.to_string(), &size(&model.parameters), ""]));
     rows
 }
 
@@ -204,12 +126,7 @@ fn schedules(model: &ModelView) -> Vec<Vec<String>> {
             Some(values) => values.iter().map(|(_, value)| number(*value)).collect(),
             None => vec![String::new(); moments.len()],
         };
-        [
-            vec![schedule.name.clone()],
-            values,
-            vec![schedule.written.clone()],
-        ]
-        .concat()
+        [vec![schedule.name.clone()], values, vec![schedule.written.clone()]].concat()
     }));
     rows
 }
@@ -217,26 +134,10 @@ fn schedules(model: &ModelView) -> Vec<Vec<String>> {
 fn losses(model: &ModelView) -> Vec<Vec<String>> {
     let loss = |loss: &Loss| {
         let weight = loss.weight.map_or_else(|| loss.written.clone(), number);
-        let warmup = loss
-            .warmup
-            .map(|(from, to)| format!("warm-up {}..{}", percent(from), percent(to)));
-        let only = loss
-            .optimizer
-            .as_ref()
-            .map(|o| format!("for {o}"))
-            .unwrap_or_default();
-        let parts = if loss.parts.len() > 1 {
-            loss.parts.join(", ")
-        } else {
-            String::new()
-        };
-        row([
-            &loss.name,
-            &weight,
-            &warmup.unwrap_or_default(),
-            &only,
-            &parts,
-        ])
+        let warmup = loss.warmup.map(|(from, to)| format!("warm-up {}..{}", percent(from), percent(to)));
+        let only = loss.optimizer.as_ref().map(|o| format!("for {o}")).unwrap_or_default();
+        let parts = if loss.parts.len() > 1 { loss.parts.join(", ") } else { String::new() };
+        row([&loss.name, &weight, &warmup.unwrap_or_default(), &only, &parts])
     };
     model.losses.iter().map(loss).collect()
 }
@@ -254,27 +155,14 @@ fn act(model: &ModelView) -> Vec<Vec<String>> {
         };
         rows.push(row(["reads", &state.value, &shape(&state.axes), &ago]));
     }
-    rows.extend(
-        act.carries
-            .iter()
-            .map(|carry| row(["keeps", carry, "", ""])),
-    );
+    rows.extend(act.carries.iter().map(|carry| row(["keeps", carry, "", ""])));
     rows
 }
 
 fn optimizers(model: &ModelView) -> Vec<Vec<String>> {
     let optimizer = |optimizer: &Optimizer| {
-        let counted = format!(
-            "{} tensors, {} parameters",
-            optimizer.tensors,
-            size(&optimizer.parameters)
-        );
-        row([
-            &optimizer.name,
-            &optimizer.written,
-            &counted,
-            &trained(model, optimizer),
-        ])
+        let counted = format!("{} tensors, {} parameters", optimizer.tensors, size(&optimizer.parameters));
+        row([&optimizer.name, &optimizer.written, &counted, &trained(model, optimizer)])
     };
     model.optimizers.iter().map(optimizer).collect()
 }
@@ -285,58 +173,23 @@ fn trained(model: &ModelView, optimizer: &Optimizer) -> String {
         return "all".into();
     }
     let module = |t: &Trained| {
-        let whole = model
-            .modules
-            .iter()
-            .any(|m| m.name == t.module && m.tensors == t.tensors);
-        let part = if whole {
-            String::new()
-        } else {
-            format!(" ({} tensors)", t.tensors)
-        };
-        let scale = if t.scale == 1.0 {
-            String::new()
-        } else {
-            format!(" x {}", t.scale)
-        };
+        let whole = model.modules.iter().any(|m| m.name == t.module && m.tensors == t.tensors);
+        let part = if whole { String::new() } else { format!(" ({} tensors)", t.tensors) };
+        let scale = if t.scale == 1.0 { String::new() } else { format!(" x {}", t.scale) };
         format!("{}{part}{scale}", t.module)
     };
-    optimizer
-        .trains
-        .iter()
-        .map(module)
-        .collect::<Vec<_>>()
-        .join(", ")
+    optimizer.trains.iter().map(module).collect::<Vec<_>>().join(", ")
 }
 
 fn training(model: &ModelView) -> Vec<Vec<String>> {
     let grouped = |n: u64| counts::group(&n.to_string());
     let source = match &model.source {
-        Source::Replay {
-            capacity,
-            cross,
-            context,
-            batch,
-            time,
-        } => {
+        Source::Replay { capacity, cross, context, batch, time } => {
             let cross = if *cross { ", across episodes" } else { "" };
-            let context = if *context > 0 {
-                format!(", context {context}")
-            } else {
-                String::new()
-            };
-            format!(
-                "replay of {} over {}{cross}{context}",
-                grouped(*capacity),
-                shape(&[batch.clone(), time.clone()])
-            )
+            let context = if *context > 0 { format!(", context {context}") } else { String::new() };
+            format!("replay of {} over {}{cross}{context}", grouped(*capacity), shape(&[batch.clone(), time.clone()]))
         }
-        Source::Rollout {
-            steps,
-            epochs,
-            minibatch,
-            time,
-        } => format!(
+        Source::Rollout { steps, epochs, minibatch, time } => format!(
             "rollout of {} over {}, {epochs} epochs of minibatches of {}",
             grouped(*steps),
             shape(std::slice::from_ref(time)),
@@ -352,39 +205,19 @@ fn training(model: &ModelView) -> Vec<Vec<String>> {
         train.every
     );
     let seeds: Vec<String> = train.seeds.iter().map(u64::to_string).collect();
-    let tests = format!(
-        "{} episodes every {} steps",
-        train.eval_episodes,
-        grouped(train.eval_every)
-    );
-    let mut rows = vec![
-        row(["source", &source]),
-        row(["steps", &steps]),
-        row(["evaluation", &tests]),
-        row(["seeds", &seeds.join(", ")]),
-    ];
+    let tests = format!("{} episodes every {} steps", train.eval_episodes, grouped(train.eval_every));
+    let mut rows =
+        vec![row(["source", &source]), row(["steps", &steps]), row(["evaluation", &tests]), row(["seeds", &seeds.join(", ")])];
     if let Some(rule) = &train.stop_epoch {
-        rows.push(row([
-            "epochs end",
-            &format!("where {} > {}", rule.metric, rule.above),
-        ]));
+        rows.push(row(["epochs end", &format!("where {} > {}", rule.metric, rule.above)]));
     }
     rows
 }
 
 fn task(task: &Task) -> Vec<String> {
-    let dims = task
-        .dims
-        .iter()
-        .map(|(name, value)| format!("{name} = {value}"));
-    let settings = task
-        .settings
-        .iter()
-        .map(|(name, value)| format!("{name} = {}", setting(value)));
-    row([
-        &task.name,
-        &dims.chain(settings).collect::<Vec<_>>().join(", "),
-    ])
+    let dims = task.dims.iter().map(|(name, value)| format!("{name} = {value}"));
+    let settings = task.settings.iter().map(|(name, value)| format!("{name} = {}", setting(value)));
+    row([&task.name, &dims.chain(settings).collect::<Vec<_>>().join(", ")])
 }
 
 fn setting(value: &Setting) -> String {
@@ -392,31 +225,19 @@ fn setting(value: &Setting) -> String {
         Setting::Number(value) => number(*value),
         Setting::Flag(value) => value.to_string(),
         Setting::Text(text) => format!("\"{text}\""),
-        Setting::List(items) => format!(
-            "[{}]",
-            items.iter().map(setting).collect::<Vec<_>>().join(", ")
-        ),
+        Setting::List(items) => format!("[{}]", items.iter().map(setting).collect::<Vec<_>>().join(", ")),
     }
 }
 
 fn entry_points(model: &ModelView) -> Vec<Vec<String>> {
-    model
-        .entry_points
-        .iter()
-        .map(|e| row([e.name, &e.gives.join(", ")]))
-        .collect()
+    model.entry_points.iter().map(|e| row([e.name, &e.gives.join(", ")])).collect()
 }
 
 fn parameters(model: &ModelView) -> Vec<Vec<String>> {
     let mut rows = vec![row(["path", "axes", "storage, slowest first", "count"])];
     rows.extend(model.params.iter().map(|param| {
         let order: Vec<&str> = param.axes.iter().map(|a| a.name.as_str()).collect();
-        row([
-            &param.path,
-            &shape(&param.axes),
-            &order.join(" "),
-            &size(&param.count),
-        ])
+        row([&param.path, &shape(&param.axes), &order.join(" "), &size(&param.count)])
     }));
     rows.push(row(["all", "", "", &size(&model.parameters)]));
     rows
@@ -424,21 +245,10 @@ fn parameters(model: &ModelView) -> Vec<Vec<String>> {
 
 fn draws(model: &ModelView) -> Vec<Vec<String>> {
     let draw = |draw: &Draw| {
-        let indices: Vec<String> = draw
-            .indices
-            .iter()
-            .map(|i| format!("{} in {}..{}", i.name, i.from, i.to))
-            .collect();
-        let noise = draw.of.map_or_else(
-            || draw.noise.to_string(),
-            |of| format!("{} of {of}", draw.noise),
-        );
+        let indices: Vec<String> = draw.indices.iter().map(|i| format!("{} in {}..{}", i.name, i.from, i.to)).collect();
+        let noise = draw.of.map_or_else(|| draw.noise.to_string(), |of| format!("{} of {of}", draw.noise));
         let sample = if draw.per_sample { "per sample" } else { "" };
-        let indices = if indices.is_empty() {
-            String::new()
-        } else {
-            format!("for {}", indices.join(", "))
-        };
+        let indices = if indices.is_empty() { String::new() } else { format!("for {}", indices.join(", ")) };
         row([&draw.name, &noise, &shape(&draw.axes), &indices, sample])
     };
     model.draws.iter().map(draw).collect()
@@ -447,11 +257,7 @@ fn draws(model: &ModelView) -> Vec<Vec<String>> {
 /// At most six digits, without zeros that say nothing.
 fn number(value: f64) -> String {
     let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
-    if rounded != 0.0 && !(1e-4..1e9).contains(&rounded.abs()) {
-        format!("{rounded:e}")
-    } else {
-        rounded.to_string()
-    }
+    if rounded != 0.0 && !(1e-4..1e9).contains(&rounded.abs()) { format!("{rounded:e}") } else { rounded.to_string() }
 }
 
 fn percent(fraction: f64) -> String {

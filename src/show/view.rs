@@ -15,87 +15,37 @@ pub(super) fn view(model: &Model, sources: &Sources) -> ModelView {
         name: model.name.clone(),
         tensors: model.params.len(),
         parameters: Size(counts::total(model)),
-        dims: model
-            .dims
-            .iter()
-            .map(|d| Dim {
-                name: d.name.clone(),
-                size: axis(model, d.axis).size,
-                task: d.task,
-            })
-            .collect(),
+        dims: model.dims.iter().map(|d| Dim { name: d.name.clone(), size: axis(model, d.axis).size, task: d.task }).collect(),
         inputs: model
             .inputs
             .iter()
-            .map(|i| Input {
-                name: i.name.clone(),
-                axes: axes(model, &i.axes),
-                dtype: i.dtype,
-                outcome: i.outcome,
-            })
+            .map(|i| Input { name: i.name.clone(), axes: axes(model, &i.axes), dtype: i.dtype, outcome: i.outcome })
             .collect(),
         action: Action {
-            input: model
-                .inputs
-                .get(model.action.input)
-                .map(|i| i.name.clone())
-                .unwrap_or_default(),
+            input: model.inputs.get(model.action.input).map(|i| i.name.clone()).unwrap_or_default(),
             low: model.action.low,
             high: model.action.high,
         },
         latents: model.latents.iter().map(|l| latent(model, l)).collect(),
         modules: modules(model),
-        schedules: model
-            .schedules
-            .iter()
-            .map(|s| schedule(s, &scalars, &written))
-            .collect(),
-        losses: model
-            .losses
-            .iter()
-            .map(|l| loss(model, l, &scalars, &written))
-            .collect(),
+        schedules: model.schedules.iter().map(|s| schedule(s, &scalars, &written)).collect(),
+        losses: model.losses.iter().map(|l| loss(model, l, &scalars, &written)).collect(),
         metrics: model.metrics.iter().map(|m| metric(model, m)).collect(),
-        diagnose: model
-            .diagnose
-            .iter()
-            .map(|(name, _)| name.clone())
-            .collect(),
-        planners: written
-            .planners
-            .iter()
-            .map(|(name, text)| Planner {
-                name: name.clone(),
-                written: text.clone(),
-            })
-            .collect(),
+        diagnose: model.diagnose.iter().map(|d| d.name.clone()).collect(),
+        planners: written.planners.iter().map(|(name, text)| Planner { name: name.clone(), written: text.clone() }).collect(),
         act: model.act.as_ref().map(|a| act(model, a)),
-        optimizers: model
-            .optimizers
-            .iter()
-            .map(|o| optimizer(model, o, &written))
-            .collect(),
+        optimizers: model.optimizers.iter().map(|o| optimizer(model, o, &written)).collect(),
         source: source(model),
         train: model.settings.clone(),
         tasks: model.tasks.iter().map(task).collect(),
         entry_points: entry_points(model, &written),
         params: params(model),
-        carries: model
-            .carries
-            .iter()
-            .map(|c| Carry {
-                path: c.path.clone(),
-                axes: axes(model, &c.axes),
-            })
-            .collect(),
+        carries: model.carries.iter().map(|c| Carry { path: c.path.clone(), axes: axes(model, &c.axes) }).collect(),
         draws: model.draws.iter().map(|d| draw(model, d)).collect(),
         running: model
             .running
             .iter()
-            .map(|r| Running {
-                name: r.name.clone(),
-                axes: axes(model, &model.node(r.value).axes),
-            })
+            .map(|r| Running { name: r.name.clone(), axes: axes(model, &model.node(r.value).axes) })
             .collect(),
         records: records(model),
     }
@@ -103,10 +53,7 @@ pub(super) fn view(model: &Model, sources: &Sources) -> ModelView {
 
 fn axis(model: &Model, id: AxisId) -> Axis {
     let axis = model.axis(id);
-    Axis {
-        name: axis.name.clone(),
-        size: Size(axis.size.clone()),
-    }
+    Axis { name: axis.name.clone(), size: Size(axis.size.clone()) }
 }
 
 fn axes(model: &Model, ids: &[AxisId]) -> Vec<Axis> {
@@ -114,25 +61,9 @@ fn axes(model: &Model, ids: &[AxisId]) -> Vec<Axis> {
 }
 
 fn latent(model: &Model, latent: &hir::Latent) -> Latent {
-    let size = latent
-        .fields
-        .iter()
-        .fold(hir::Size::default(), |sum, (_, a)| {
-            sum.add(&counts::entries(model, a))
-        });
-    let fields = latent
-        .fields
-        .iter()
-        .map(|(name, a)| Field {
-            name: name.clone(),
-            axes: axes(model, a),
-        })
-        .collect();
-    Latent {
-        name: latent.name.clone(),
-        size: Size(size),
-        fields,
-    }
+    let size = latent.fields.iter().fold(hir::Size::default(), |sum, (_, a)| sum.add(&counts::entries(model, a)));
+    let fields = latent.fields.iter().map(|(name, a)| Field { name: name.clone(), axes: axes(model, a) }).collect();
+    Latent { name: latent.name.clone(), size: Size(size), fields }
 }
 
 fn modules(model: &Model) -> Vec<Module> {
@@ -149,22 +80,14 @@ fn modules(model: &Model) -> Vec<Module> {
 }
 
 fn sum(model: &Model, params: impl Iterator<Item = hir::ParamId>) -> hir::Size {
-    params.fold(hir::Size::default(), |sum, p| {
-        sum.add(&counts::entries(model, &model.params[p.0 as usize].axes))
-    })
+    params.fold(hir::Size::default(), |sum, p| sum.add(&counts::entries(model, &model.params[p.0 as usize].axes)))
 }
 
 fn schedule(schedule: &hir::Schedule, scalars: &Scalars, written: &Written) -> Schedule {
     Schedule {
         name: schedule.name.clone(),
-        written: written
-            .schedules
-            .get(&schedule.name)
-            .cloned()
-            .unwrap_or_default(),
-        values: scalars
-            .values(schedule.value)
-            .map(|values| MOMENTS.into_iter().zip(values).collect()),
+        written: written.schedules.get(&schedule.name).cloned().unwrap_or_default(),
+        values: scalars.values(schedule.value).map(|values| MOMENTS.into_iter().zip(values).collect()),
     }
 }
 
@@ -174,21 +97,14 @@ fn loss(model: &Model, loss: &hir::Loss, scalars: &Scalars, written: &Written) -
         weight: scalars.constant(loss.weight),
         written: written.weights.get(&loss.name).cloned().unwrap_or_default(),
         warmup: loss.warmup,
-        optimizer: loss
-            .optimizer
-            .and_then(|o| model.optimizers.get(o))
-            .map(|o| o.name.clone()),
+        optimizer: loss.optimizer.and_then(|o| model.optimizers.get(o)).map(|o| o.name.clone()),
         parts: loss.parts.iter().map(|p| p.name.clone()).collect(),
     }
 }
 
 /// `drift[t]`, with the indices that stay.
 fn metric(model: &Model, metric: &hir::Metric) -> String {
-    let kept: Vec<&str> = metric
-        .kept
-        .iter()
-        .map(|v| model.var(*v).name.as_str())
-        .collect();
+    let kept: Vec<&str> = metric.kept.iter().map(|v| model.var(*v).name.as_str()).collect();
     match kept.is_empty() || metric.name.contains('[') {
         true => metric.name.clone(),
         false => format!("{}[{}]", metric.name, kept.join(", ")),
@@ -196,25 +112,20 @@ fn metric(model: &Model, metric: &hir::Metric) -> String {
 }
 
 fn act(model: &Model, act: &hir::Act) -> Act {
-    let state = act.state.iter().filter_map(|s| {
-        let family = model.train.families.get(s.family.0 as usize)?;
-        let leaf = family.leaves.get(s.leaf)?;
-        let dot = if leaf.path.is_empty() { "" } else { "." };
-        Some(ActState {
-            value: format!("{}{dot}{}", family.name, leaf.path),
-            axes: axes(model, &leaf.axes),
-            lag: s.lag,
-        })
+    let state = act.state.iter().filter_map(|s| match s.value {
+        hir::StateValue::Family { family, leaf } => {
+            let family = model.train.families.get(family.0 as usize)?;
+            let leaf = family.leaves.get(leaf)?;
+            let dot = if leaf.path.is_empty() { "" } else { "." };
+            Some(ActState { value: format!("{}{dot}{}", family.name, leaf.path), axes: axes(model, &leaf.axes), lag: s.lag })
+        }
+        hir::StateValue::Input(input) => {
+            let input = model.inputs.get(input)?;
+            Some(ActState { value: input.name.clone(), axes: axes(model, &input.axes), lag: s.lag })
+        }
     });
-    let carries = act
-        .next
-        .iter()
-        .filter_map(|(carry, _)| model.carries.get(*carry))
-        .map(|c| c.path.clone());
-    Act {
-        state: state.collect(),
-        carries: carries.collect(),
-    }
+    let carries = act.next.iter().filter_map(|(carry, _)| model.carries.get(*carry)).map(|c| c.path.clone());
+    Act { state: state.collect(), carries: carries.collect() }
 }
 
 fn optimizer(model: &Model, optimizer: &hir::Optimizer, written: &Written) -> Optimizer {
@@ -224,20 +135,12 @@ fn optimizer(model: &Model, optimizer: &hir::Optimizer, written: &Written) -> Op
         // Parameters come module by module.
         match trains.last_mut() {
             Some(last) if last.module == module && last.scale == *scale => last.tensors += 1,
-            _ => trains.push(Trained {
-                module,
-                scale: *scale,
-                tensors: 1,
-            }),
+            _ => trains.push(Trained { module, scale: *scale, tensors: 1 }),
         }
     }
     Optimizer {
         name: optimizer.name.clone(),
-        written: written
-            .rules
-            .get(&optimizer.name)
-            .cloned()
-            .unwrap_or_default(),
+        written: written.rules.get(&optimizer.name).cloned().unwrap_or_default(),
         slots: optimizer.rule.slots.clone(),
         tensors: optimizer.params.len(),
         parameters: Size(sum(model, optimizer.params.iter().map(|(id, _)| *id))),
@@ -246,48 +149,26 @@ fn optimizer(model: &Model, optimizer: &hir::Optimizer, written: &Written) -> Op
 }
 
 fn module_name(model: &Model, module: usize) -> String {
-    model
-        .modules
-        .get(module)
-        .map(|m| m.name.clone())
-        .unwrap_or_default()
+    model.modules.get(module).map(|m| m.name.clone()).unwrap_or_default()
 }
 
 fn source(model: &Model) -> Source {
     match &model.source {
-        hir::Source::Replay {
-            capacity,
-            cross,
-            context,
-            batch,
-            time,
-        } => Source::Replay {
+        hir::Source::Replay { capacity, cross, context, batch, time } => Source::Replay {
             capacity: *capacity,
             cross: *cross,
             context: *context,
             batch: axis(model, batch.axis),
             time: axis(model, time.axis),
         },
-        hir::Source::Rollout {
-            steps,
-            epochs,
-            minibatch,
-            time,
-        } => Source::Rollout {
-            steps: *steps,
-            epochs: *epochs,
-            minibatch: *minibatch,
-            time: axis(model, time.axis),
-        },
+        hir::Source::Rollout { steps, epochs, minibatch, time } => {
+            Source::Rollout { steps: *steps, epochs: *epochs, minibatch: *minibatch, time: axis(model, time.axis) }
+        }
     }
 }
 
 fn task(task: &hir::Task) -> Task {
-    Task {
-        name: task.name.clone(),
-        dims: task.dims.iter().cloned().collect(),
-        settings: task.settings.iter().cloned().collect(),
-    }
+    Task { name: task.name.clone(), dims: task.dims.iter().cloned().collect(), settings: task.settings.iter().cloned().collect() }
 }
 
 /// The functions that a compiled model has, and what each gives.
@@ -298,37 +179,11 @@ fn entry_points(model: &Model, written: &Written) -> Vec<EntryPoint> {
             points.push(EntryPoint { name, gives });
         }
     };
-    add(
-        "act",
-        model
-            .act
-            .iter()
-            .flat_map(|_| ["train", "eval"])
-            .map(String::from)
-            .collect(),
-    );
-    add(
-        "plan",
-        written
-            .planners
-            .iter()
-            .map(|(name, _)| name.clone())
-            .collect(),
-    );
+    add("act", model.act.iter().flat_map(|_| ["train", "eval"]).map(String::from).collect());
+    add("plan", written.planners.iter().map(|(name, _)| name.clone()).collect());
     add("record", records(model));
-    add(
-        "train_step",
-        model
-            .losses
-            .iter()
-            .flat_map(|l| &l.parts)
-            .map(|p| p.name.clone())
-            .collect(),
-    );
-    add(
-        "evaluate",
-        model.metrics.iter().map(|m| metric(model, m)).collect(),
-    );
+    add("train_step", model.losses.iter().flat_map(|l| &l.parts).map(|p| p.name.clone()).collect());
+    add("evaluate", model.metrics.iter().map(|m| metric(model, m)).collect());
     points
 }
 
@@ -360,18 +215,9 @@ fn draw(model: &Model, draw: &hir::Draw) -> Draw {
 
 fn index(model: &Model, id: VarId) -> Index {
     let var = model.var(id);
-    Index {
-        name: var.name.clone(),
-        from: var.lo,
-        to: var.hi,
-    }
+    Index { name: var.name.clone(), from: var.lo, to: var.hi }
 }
 
 fn records(model: &Model) -> Vec<String> {
-    model
-        .records
-        .iter()
-        .filter_map(|id| model.train.families.get(id.0 as usize))
-        .map(|f| f.name.clone())
-        .collect()
+    model.records.iter().filter_map(|id| model.train.families.get(id.0 as usize)).map(|f| f.name.clone()).collect()
 }

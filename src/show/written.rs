@@ -26,18 +26,13 @@ pub(super) fn written(sources: &Sources, model: &str) -> Written {
     let mut seen: Vec<&str> = Vec::new();
     let mut next = Some(model);
     // From the model to its parents: what is found first hides what comes after.
-    while let Some(at) = next
-        .filter(|at| !seen.contains(at))
-        .and_then(|at| models.get(at))
-    {
+    while let Some(at) = next.filter(|at| !seen.contains(at)).and_then(|at| models.get(at)) {
         seen.push(at.name.text.as_str());
         for member in &at.members {
             read(sources, member, &dropped, &mut found);
         }
         dropped.extend(at.members.iter().flat_map(|m| match &m.kind {
-            MemberKind::Drop { kind, names } if kind.text == "planner" => {
-                names.iter().map(|n| n.text.as_str()).collect()
-            }
+            MemberKind::Drop { kind, names } if kind.text == "planner" => names.iter().map(|n| n.text.as_str()).collect(),
             _ => Vec::new(),
         }));
         next = at.extends.as_ref().map(|parent| parent.text.as_str());
@@ -47,18 +42,13 @@ pub(super) fn written(sources: &Sources, model: &str) -> Written {
 
 fn read(sources: &Sources, member: &ast::Member, dropped: &[&str], found: &mut Written) {
     let text = |span: Span| one_line(sources.text(span));
-    let mut keep =
-        |map: fn(&mut Written) -> &mut HashMap<String, String>, name: &ast::Ident, span: Span| {
-            map(found)
-                .entry(name.text.clone())
-                .or_insert_with(|| text(span));
-        };
+    let mut keep = |map: fn(&mut Written) -> &mut HashMap<String, String>, name: &ast::Ident, span: Span| {
+        map(found).entry(name.text.clone()).or_insert_with(|| text(span));
+    };
     match &member.kind {
         MemberKind::Schedule(bind) => keep(|w| &mut w.schedules, &bind.name, bind.value.span),
         MemberKind::Loss(loss) => keep(|w| &mut w.weights, &loss.name, loss.weight.span),
-        MemberKind::Optimizer(optimizer) => {
-            keep(|w| &mut w.rules, &optimizer.name, optimizer.rule.span)
-        }
+        MemberKind::Optimizer(optimizer) => keep(|w| &mut w.rules, &optimizer.name, optimizer.rule.span),
         MemberKind::Planner(planner) => {
             let name = planner.name.text.as_str();
             if !dropped.contains(&name) && !found.planners.iter().any(|(n, _)| n == name) {
@@ -73,12 +63,7 @@ fn read(sources: &Sources, member: &ast::Member, dropped: &[&str], found: &mut W
 /// All models of all files; the file that was asked for comes first and wins.
 fn models(sources: &Sources) -> HashMap<String, ast::Model> {
     let mut models = HashMap::new();
-    for (i, file) in sources
-        .files
-        .iter()
-        .enumerate()
-        .filter(|(_, file)| !file.prelude)
-    {
+    for (i, file) in sources.files.iter().enumerate().filter(|(_, file)| !file.prelude) {
         let (tree, _) = dsl::parse::parse(FileId(i as u32), &file.text);
         for item in tree.items {
             if let Item::Model(model) = item {
@@ -91,15 +76,8 @@ fn models(sources: &Sources) -> HashMap<String, ast::Model> {
 
 /// Without comments and line breaks.
 fn one_line(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or(""))
-        .collect();
-    lines
-        .join(" ")
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    let lines: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
+    lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

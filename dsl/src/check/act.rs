@@ -30,7 +30,8 @@ impl<'a> Ctx<'a> {
             let name = &e.place.name;
             if let Some(index) = e.place.indices.first() {
                 self.report(
-                    Diagnostic::new(Code::NotAnIndex, index.span, "acting happens now: its values have no subscripts").help(format!("write `{} = ..`", name.text)),
+                    Diagnostic::new(Code::NotAnIndex, index.span, "acting happens now: its values have no subscripts")
+                        .help(format!("write `{} = ..`", name.text)),
                 );
                 continue;
             }
@@ -40,13 +41,13 @@ impl<'a> Ctx<'a> {
             let site = Site {
                 vars: vec![("t".to_string(), now)],
                 active: Vec::new(),
-                auto: false,
                 draw_base: format!("act.{}", name.text),
                 draws: 0,
                 draw_from: DrawFrom::Sample,
                 system: ACT,
                 training: false,
                 reset: None,
+                touched: Vec::new(),
             };
             let (value, _) = self.at_site(site, |cx| if e.draw { cx.draw(&e.value, &env) } else { cx.eval(&e.value, &env) });
             match name.text.as_str() {
@@ -59,13 +60,16 @@ impl<'a> Ctx<'a> {
         for (name, found) in [("train", &train), ("eval", &eval)] {
             if found.is_none() {
                 let what = if name == "train" { "while training" } else { "while evaluating" };
-                self.report(Diagnostic::new(Code::ActMissing, span, format!("`act` does not say what to do {what}")).help(format!("add `{name} = ..`")));
+                self.report(
+                    Diagnostic::new(Code::ActMissing, span, format!("`act` does not say what to do {what}"))
+                        .help(format!("add `{name} = ..`")),
+                );
             }
         }
         let (train, eval) = (self.action_value(train?)?, self.action_value(eval?)?);
-        let outer = self.sizes;
         self.elaborate_read(ACT);
-        self.sizes = outer;
+        self.planner_nexts();
+        self.elaborate_read(ACT);
         Some(ActBuild { now, train, eval, span })
     }
 
@@ -79,7 +83,9 @@ impl<'a> Ctx<'a> {
             return Some(e);
         }
         let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&want));
-        self.report(Diagnostic::new(Code::ActShape, span, format!("an action has axes {want}")).here(format!("this has axes {have}")));
+        self.report(
+            Diagnostic::new(Code::ActShape, span, format!("an action has axes {want}")).here(format!("this has axes {have}")),
+        );
         None
     }
 
@@ -112,7 +118,10 @@ impl<'a> Ctx<'a> {
             }
         }
         for (span, message) in search.faults {
-            self.report(Diagnostic::new(Code::ActFuture, span, message).help("acting knows the observation of now, and everything before it"));
+            self.report(
+                Diagnostic::new(Code::ActFuture, span, message)
+                    .help("acting knows the observation of now, and everything before it"),
+            );
         }
         search.state.into_iter().collect()
     }
@@ -129,7 +138,9 @@ impl<'a> Ctx<'a> {
             let (value, index) = match self.table.op(e) {
                 Op::Input { input, index } => (StateValue::Input(*input), std::slice::from_ref(index)),
                 Op::Outer { family, leaf, index } => (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice()),
-                Op::Read { family, leaf, index } if !acting => (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice()),
+                Op::Read { family, leaf, index } if !acting => {
+                    (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice())
+                }
                 op => {
                     op.operands(|x| open.push(x));
                     continue;

@@ -152,7 +152,9 @@ impl<'a> Ctx<'a> {
         if let (Some(x), Some(y)) = (self.known_number(&a.value), self.known_number(&b.value)) {
             return Value::Num(known(x, y));
         }
-        let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else { return Value::Error };
+        let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else {
+            return Value::Error;
+        };
         match self.table.binary(op, x, y, args.span) {
             Some(e) => Value::tensor(e),
             None => self.mismatch((x, a.span), (y, b.span)),
@@ -184,7 +186,9 @@ impl<'a> Ctx<'a> {
         if let (Some(x), Some(y)) = (self.known_number(&a.value), self.known_number(&b.value)) {
             return Value::Num(x.rem_euclid(y));
         }
-        let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else { return Value::Error };
+        let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else {
+            return Value::Error;
+        };
         match self.table.binary(BinaryOp::Rem, x, y, args.span) {
             Some(e) => Value::tensor(e),
             None => self.mismatch((x, a.span), (y, b.span)),
@@ -213,10 +217,14 @@ impl<'a> Ctx<'a> {
             }
             return Value::Record(Rc::new(Record { latent: x.latent, fields }));
         }
-        let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else { return Value::Error };
+        let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else {
+            return Value::Error;
+        };
         match self.table.select(cond, x, y, args.span) {
             Some(e) => Value::tensor(e),
-            None if self.table.union(self.table.axes_of(x), self.table.axes_of(y)).is_none() => self.mismatch((x, a.span), (y, b.span)),
+            None if self.table.union(self.table.axes_of(x), self.table.axes_of(y)).is_none() => {
+                self.mismatch((x, a.span), (y, b.span))
+            }
             None => self.mismatch((cond, c.span), (x, a.span)),
         }
     }
@@ -245,7 +253,12 @@ impl<'a> Ctx<'a> {
                 Value::Error => return None,
                 other => {
                     self.report(
-                        Diagnostic::new(Code::WrongKind, span, format!("`over` names axes and indices, and this is {}", other.describe())).help("write `over = N` or `over = [B, t]`"),
+                        Diagnostic::new(
+                            Code::WrongKind,
+                            span,
+                            format!("`over` names axes and indices, and this is {}", other.describe()),
+                        )
+                        .help("write `over = N` or `over = [B, t]`"),
                     );
                     return None;
                 }
@@ -261,7 +274,8 @@ impl<'a> Ctx<'a> {
         // A latent's sum is the sum over all its fields.
         if let Value::Record(r) = &x.value {
             if op != ReduceOp::Sum || over.is_some() {
-                let d = Diagnostic::new(Code::WrongKind, x.span, format!("`{}` of a record means nothing", args.name)).help("take a field, or `sum` them all");
+                let d = Diagnostic::new(Code::WrongKind, x.span, format!("`{}` of a record means nothing", args.name))
+                    .help("take a field, or `sum` them all");
                 self.report(d);
                 return Value::Error;
             }
@@ -303,7 +317,10 @@ impl<'a> Ctx<'a> {
 
     fn no_such_axis(&mut self, e: ExprId, axis: AxisId, span: Span) -> Value<'a> {
         let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.name(axis).to_string());
-        self.report(Diagnostic::new(Code::UnknownAxis, span, format!("this value has no axis `{want}`")).here(format!("it has axes {have}")));
+        self.report(
+            Diagnostic::new(Code::UnknownAxis, span, format!("this value has no axis `{want}`"))
+                .here(format!("it has axes {have}")),
+        );
         Value::Error
     }
 
@@ -330,7 +347,11 @@ impl<'a> Ctx<'a> {
                 [axis] => Some(*axis),
                 axes => {
                     let shown = self.table.show(axes);
-                    self.report(Diagnostic::new(Code::OverMissing, at, format!("`{what}` must know over which axis")).here(format!("this has axes {shown}")).help("name it: `over = N`"));
+                    self.report(
+                        Diagnostic::new(Code::OverMissing, at, format!("`{what}` must know over which axis"))
+                            .here(format!("this has axes {shown}"))
+                            .help("name it: `over = N`"),
+                    );
                     None
                 }
             },
@@ -350,7 +371,9 @@ impl<'a> Ctx<'a> {
 
     fn outer(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([a, b]) = self.take_args(args, ["a", "b"]) else { return Value::Error };
-        let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else { return Value::Error };
+        let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else {
+            return Value::Error;
+        };
         let mut axes = self.table.axes_of(x).to_vec();
         for axis in self.table.axes_of(y).to_vec() {
             if !axes.contains(&axis) {
@@ -359,7 +382,8 @@ impl<'a> Ctx<'a> {
             }
             let name = self.table.name(axis).to_string();
             self.report(
-                Diagnostic::new(Code::RepeatedAxis, args.span, format!("both sides have the axis `{name}`")).help(format!("rename one: `rename(x, {name} -> {name}2)`; or write `a * b` for entry by entry")),
+                Diagnostic::new(Code::RepeatedAxis, args.span, format!("both sides have the axis `{name}`"))
+                    .help(format!("rename one: `rename(x, {name} -> {name}2)`; or write `a * b` for entry by entry")),
             );
             return Value::Error;
         }
@@ -432,7 +456,11 @@ impl<'a> Ctx<'a> {
 
     fn split_call(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([x, axis, into]) = self.take_args(args, ["x", "axis", "into"]) else { return Value::Error };
-        let (Some(e), Some(from), Some(to)) = (self.as_tensor(&x.value, x.span), self.axis_arg(&axis), self.as_axes(&into.value, into.span)) else { return Value::Error };
+        let (Some(e), Some(from), Some(to)) =
+            (self.as_tensor(&x.value, x.span), self.axis_arg(&axis), self.as_axes(&into.value, into.span))
+        else {
+            return Value::Error;
+        };
         if !self.table.axes_of(e).contains(&from) {
             return self.no_such_axis(e, from, x.span);
         }
@@ -448,7 +476,11 @@ impl<'a> Ctx<'a> {
 
     fn join_call(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([x, axes, into]) = self.take_args(args, ["x", "axes", "into"]) else { return Value::Error };
-        let (Some(e), Some(from), Some(to)) = (self.as_tensor(&x.value, x.span), self.as_axes(&axes.value, axes.span), self.axis_arg(&into)) else { return Value::Error };
+        let (Some(e), Some(from), Some(to)) =
+            (self.as_tensor(&x.value, x.span), self.as_axes(&axes.value, axes.span), self.axis_arg(&into))
+        else {
+            return Value::Error;
+        };
         for axis in &from {
             if !self.table.axes_of(e).contains(axis) {
                 return self.no_such_axis(e, *axis, x.span);
@@ -469,7 +501,11 @@ impl<'a> Ctx<'a> {
         let Some([list, axis]) = self.take_args(args, ["list", "axis"]) else { return Value::Error };
         let Some(into) = self.axis_arg(&axis) else { return Value::Error };
         let Value::List(items) = &list.value else {
-            return self.error(Code::WrongKind, list.span, format!("`concat` takes a list of values, and this is {}", list.value.describe()));
+            return self.error(
+                Code::WrongKind,
+                list.span,
+                format!("`concat` takes a list of values, and this is {}", list.value.describe()),
+            );
         };
         let mut parts = Vec::new();
         for item in items.clone().iter() {
@@ -480,14 +516,25 @@ impl<'a> Ctx<'a> {
         }
         // Axes that all parts share stay; what is left of each part is laid end to end.
         let shared: Vec<AxisId> = match parts.first() {
-            Some(first) => self.table.axes_of(*first).iter().copied().filter(|a| parts.iter().all(|p| self.table.axes_of(*p).contains(a))).collect(),
+            Some(first) => self
+                .table
+                .axes_of(*first)
+                .iter()
+                .copied()
+                .filter(|a| parts.iter().all(|p| self.table.axes_of(*p).contains(a)))
+                .collect(),
             None => return self.error(Code::WrongArguments, list.span, "nothing to concatenate"),
         };
-        let along: Vec<Vec<AxisId>> = parts.iter().map(|p| self.table.axes_of(*p).iter().copied().filter(|a| !shared.contains(a)).collect()).collect();
+        let along: Vec<Vec<AxisId>> =
+            parts.iter().map(|p| self.table.axes_of(*p).iter().copied().filter(|a| !shared.contains(a)).collect()).collect();
         let total = along.iter().fold(Size::known(0), |n, a| n.add(&self.table.total(a)));
         if total != *self.table.size(into) {
             let (have, want) = (total.to_string(), self.table.show_axis(into));
-            return self.error(Code::SizeMismatch, axis.span, format!("the parts have {have} entries in all, and the axis is {want}"));
+            return self.error(
+                Code::SizeMismatch,
+                axis.span,
+                format!("the parts have {have} entries in all, and the axis is {want}"),
+            );
         }
         Value::tensor(self.table.concat(parts, along, into, args.span))
     }
@@ -498,7 +545,11 @@ impl<'a> Ctx<'a> {
         let Some([x, axis, range]) = self.take_args(args, ["x", "axis", "range"]) else { return Value::Error };
         let (Some(e), Some(from)) = (self.as_tensor(&x.value, x.span), self.axis_arg(&axis)) else { return Value::Error };
         let Value::Range { lo, hi, inclusive } = range.value else {
-            return self.error(Code::WrongKind, range.span, format!("`slice` takes a range, and this is {}", range.value.describe()));
+            return self.error(
+                Code::WrongKind,
+                range.span,
+                format!("`slice` takes a range, and this is {}", range.value.describe()),
+            );
         };
         let (lo, hi) = (lo as i64, hi as i64 + i64::from(inclusive));
         if !self.table.axes_of(e).contains(&from) {
@@ -527,12 +578,17 @@ impl<'a> Ctx<'a> {
         let Some([x]) = self.take_args(&mut args, ["x"]) else { return Value::Error };
         let Some(e) = self.as_tensor(&x.value, x.span) else { return Value::Error };
         let Some(arg) = over else {
-            self.report(Diagnostic::new(Code::OverMissing, args.span, "`sort` must know over what").help("name it: `over = N`, or `over = [B, t]` for a batch"));
+            self.report(
+                Diagnostic::new(Code::OverMissing, args.span, "`sort` must know over what")
+                    .help("name it: `over = N`, or `over = [B, t]` for a batch"),
+            );
             return Value::Error;
         };
         let Some(found) = self.over(&arg.value, arg.span) else { return Value::Error };
         if found.vars.is_empty() && !found.batch {
-            let [axis] = found.axes[..] else { return self.error(Code::WrongArguments, arg.span, "`sort` runs over one axis, or over the batch and indices") };
+            let [axis] = found.axes[..] else {
+                return self.error(Code::WrongArguments, arg.span, "`sort` runs over one axis, or over the batch and indices");
+            };
             if !self.table.axes_of(e).contains(&axis) {
                 return self.no_such_axis(e, axis, x.span);
             }
@@ -545,7 +601,12 @@ impl<'a> Ctx<'a> {
         let into = self.table.new_axis("sorted", size);
         let mut axes = vec![into];
         axes.extend(self.table.axes_of(e));
-        Value::tensor(self.table.push(Op::SortAll { vars: found.vars, batch: found.batch, body: e, into }, axes, Dtype::Real, args.span))
+        Value::tensor(self.table.push(
+            Op::SortAll { vars: found.vars, batch: found.batch, body: e, into },
+            axes,
+            Dtype::Real,
+            args.span,
+        ))
     }
 
     /// `top(x, E, over = N)`: places of the largest entries, along E.
@@ -565,8 +626,12 @@ impl<'a> Ctx<'a> {
     fn take_call(&mut self, mut args: Args<'a>) -> Value<'a> {
         let over = args.named("over");
         let Some([x, places]) = self.take_args(&mut args, ["x", "places"]) else { return Value::Error };
-        let (Some(e), Some(at)) = (self.as_tensor(&x.value, x.span), self.as_tensor(&places.value, places.span)) else { return Value::Error };
+        let Some(e) = self.as_tensor(&x.value, x.span) else { return Value::Error };
         let Some(axis) = self.over_axis(e, over, x.span, "take") else { return Value::Error };
+        if let Value::Index(index) = &places.value {
+            return Value::tensor(self.table.at(e, axis, index.clone(), args.span));
+        }
+        let Some(at) = self.as_tensor(&places.value, places.span) else { return Value::Error };
         match self.table.take(e, axis, at, args.span) {
             Some(e) => Value::tensor(e),
             None => self.error(Code::RepeatedAxis, places.span, "the places share an axis with the value"),
@@ -657,7 +722,9 @@ impl<'a> Ctx<'a> {
     /// `subset(E, 2)`: distinct places of an axis, the same for every sample.
     fn subset(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([axis, count]) = self.take_args(args, ["axis", "count"]) else { return Value::Error };
-        let (Some(of), Some(k)) = (self.as_int(&axis.value, axis.span), self.as_int(&count.value, count.span)) else { return Value::Error };
+        let (Some(of), Some(k)) = (self.as_int(&axis.value, axis.span), self.as_int(&count.value, count.span)) else {
+            return Value::Error;
+        };
         if k < 1 || k > of || of > i64::from(u32::MAX) {
             return self.error(Code::BadSetting, count.span, format!("{k} distinct places out of {of}"));
         }
@@ -668,7 +735,9 @@ impl<'a> Ctx<'a> {
 
     fn attach(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([x, extra]) = self.take_args(args, ["x", "extra"]) else { return Value::Error };
-        let (Some(expr), Some(extra)) = (self.as_tensor(&x.value, x.span), self.as_tensor(&extra.value, extra.span)) else { return Value::Error };
+        let (Some(expr), Some(extra)) = (self.as_tensor(&x.value, x.span), self.as_tensor(&extra.value, extra.span)) else {
+            return Value::Error;
+        };
         Value::Tensor(Tensor { expr, attached: Some(extra) })
     }
 
@@ -698,10 +767,17 @@ impl<'a> Ctx<'a> {
     fn frozen(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([f]) = self.take_args(args, ["f"]) else { return Value::Error };
         match f.value {
-            Value::Callable(Callable::Net { module, mode: Mode::Fast }) => Value::Callable(Callable::Net { module, mode: Mode::Frozen }),
+            Value::Callable(Callable::Net { module, mode: Mode::Fast }) => {
+                Value::Callable(Callable::Net { module, mode: Mode::Frozen })
+            }
             Value::Callable(c @ Callable::Net { .. }) => Value::Callable(c),
             other => {
-                let d = Diagnostic::new(Code::WrongKind, f.span, format!("`frozen` takes a net or a head, and this is {}", other.describe())).help("for a value, write `sg(..)`");
+                let d = Diagnostic::new(
+                    Code::WrongKind,
+                    f.span,
+                    format!("`frozen` takes a net or a head, and this is {}", other.describe()),
+                )
+                .help("for a value, write `sg(..)`");
                 self.report(d);
                 Value::Error
             }
@@ -716,17 +792,30 @@ impl<'a> Ctx<'a> {
     /// `partial(f(x, y), x)`: the call again, on arguments under names of their own.
     fn partial(&mut self, args: &'a [ast::Arg], env: &Env<'a>, span: Span) -> Value<'a> {
         let [ast::Arg { kind: ArgKind::Value(call), .. }, ast::Arg { kind: ArgKind::Value(by), .. }] = args else {
-            return self.error(Code::WrongArguments, span, "`partial` takes a call and one of its arguments, as in `partial(f(x, y), x)`");
+            return self.error(
+                Code::WrongArguments,
+                span,
+                "`partial` takes a call and one of its arguments, as in `partial(f(x, y), x)`",
+            );
         };
         let ast::ExprKind::Call(callee, inner) = &call.kind else {
             self.report(
-                Diagnostic::new(Code::GradTarget, call.span, "`partial` holds the other arguments of a call, and this is no call").help("write the call itself: `partial(energy(q, p), q)`"),
+                Diagnostic::new(
+                    Code::GradTarget,
+                    call.span,
+                    "`partial` holds the other arguments of a call, and this is no call",
+                )
+                .help("write the call itself: `partial(energy(q, p), q)`"),
             );
             return Value::Error;
         };
         let function = self.eval(callee, env);
         let Value::Callable(callable) = function else {
-            return if function.is_error() { Value::Error } else { self.error(Code::NotCallable, callee.span, format!("this is {}, not a function", function.describe())) };
+            return if function.is_error() {
+                Value::Error
+            } else {
+                self.error(Code::NotCallable, callee.span, format!("this is {}, not a function", function.describe()))
+            };
         };
         let Some(given) = self.eval_args(inner, env) else { return Value::Error };
         let target = self.eval(by, env);
@@ -743,7 +832,8 @@ impl<'a> Ctx<'a> {
             if leaves == targets {
                 if found.is_some() {
                     self.report(
-                        Diagnostic::new(Code::GradTarget, by.span, "two arguments of the call are this value").help("give one of them another name with `let`"),
+                        Diagnostic::new(Code::GradTarget, by.span, "two arguments of the call are this value")
+                            .help("give one of them another name with `let`"),
                     );
                     return Value::Error;
                 }
@@ -751,7 +841,8 @@ impl<'a> Ctx<'a> {
             } else if let (Value::Record(_), false) = (&value, targets.is_empty()) {
                 // A field of a record argument: `partial(f(z, a), z.q)`.
                 let new = self.leaves(&value, arg.span).unwrap_or_default();
-                let picked: Vec<ExprId> = targets.iter().filter_map(|t| leaves.iter().position(|l| l == t).and_then(|i| new.get(i).copied())).collect();
+                let picked: Vec<ExprId> =
+                    targets.iter().filter_map(|t| leaves.iter().position(|l| l == t).and_then(|i| new.get(i).copied())).collect();
                 if picked.len() == targets.len()
                     && let [one] = picked[..]
                 {
@@ -762,7 +853,9 @@ impl<'a> Ctx<'a> {
         }
         let Some(wrt) = found else {
             self.report(
-                Diagnostic::new(Code::GradTarget, by.span, "this is not an argument of the call").label(call.span, "its arguments are here").help("differentiate by one of the arguments, as it is written in the call"),
+                Diagnostic::new(Code::GradTarget, by.span, "this is not an argument of the call")
+                    .label(call.span, "its arguments are here")
+                    .help("differentiate by one of the arguments, as it is written in the call"),
             );
             return Value::Error;
         };
@@ -804,7 +897,12 @@ impl<'a> Ctx<'a> {
         }
         // The number of points of an inferred index is not known yet: it is counted when the model runs.
         let one = self.table.constant(1.0, args.span);
-        let count = self.table.push(Op::Fold { op: ReduceOp::Sum, vars: found.vars, batch: found.batch, body: one }, Vec::new(), Dtype::Real, args.span);
+        let count = self.table.push(
+            Op::Fold { op: ReduceOp::Sum, vars: found.vars, batch: found.batch, body: one },
+            Vec::new(),
+            Dtype::Real,
+            args.span,
+        );
         match axes.value() {
             Some(1) => Value::tensor(count),
             _ => {
@@ -855,7 +953,10 @@ impl<'a> Ctx<'a> {
         let Some(e) = self.as_tensor(&u.value, u.span) else { return Value::Error };
         let (low, high) = self.action_range();
         let (low, high) = (self.table.constant(low, args.span), self.table.constant(high, args.span));
-        let e = self.table.binary(BinaryOp::Max, e, low, args.span).and_then(|e| self.table.binary(BinaryOp::Min, e, high, args.span));
+        let e = self
+            .table
+            .binary(BinaryOp::Max, e, low, args.span)
+            .and_then(|e| self.table.binary(BinaryOp::Min, e, high, args.span));
         e.map_or(Value::Error, Value::tensor)
     }
 
@@ -871,7 +972,12 @@ impl<'a> Ctx<'a> {
                     Some(at) => at,
                     None => {
                         self.report(
-                            Diagnostic::new(Code::WrongArguments, label.span, format!("`{}` has no parameter `{}`", args.name, label.text)).suggest(&label.text, names.iter().copied().chain(["over"])),
+                            Diagnostic::new(
+                                Code::WrongArguments,
+                                label.span,
+                                format!("`{}` has no parameter `{}`", args.name, label.text),
+                            )
+                            .suggest(&label.text, names.iter().copied().chain(["over"])),
                         );
                         return None;
                     }
@@ -884,14 +990,24 @@ impl<'a> Ctx<'a> {
                 }
             };
             if at >= N {
-                self.report(Diagnostic::new(Code::WrongArguments, arg.span, format!("`{}` takes {}", args.name, super::module::count(N, "argument"))).here("this one is too many"));
+                self.report(
+                    Diagnostic::new(
+                        Code::WrongArguments,
+                        arg.span,
+                        format!("`{}` takes {}", args.name, super::module::count(N, "argument")),
+                    )
+                    .here("this one is too many"),
+                );
                 return None;
             }
             slots[at] = Some(arg);
         }
         for (slot, name) in slots.iter().zip(names) {
             if slot.is_none() {
-                self.report(Diagnostic::new(Code::WrongArguments, args.span, format!("`{}` needs `{name}`", args.name)).note(format!("it takes {}", super::listed(names))));
+                self.report(
+                    Diagnostic::new(Code::WrongArguments, args.span, format!("`{}` needs `{name}`", args.name))
+                        .note(format!("it takes {}", super::listed(names))),
+                );
                 return None;
             }
         }

@@ -62,7 +62,8 @@ impl<'a> Ctx<'a> {
                 }
             }
             other => {
-                let mut d = Diagnostic::new(Code::NotCallable, callee.span, format!("this is {}, not a function", other.describe()));
+                let mut d =
+                    Diagnostic::new(Code::NotCallable, callee.span, format!("this is {}, not a function", other.describe()));
                 if let Value::Family(f) = &other {
                     d = d.help(format!("a value of an equation is read with brackets: `{}[t]`", self.family_name(f)));
                 }
@@ -80,7 +81,10 @@ impl<'a> Ctx<'a> {
                 ArgKind::Value(e) => (None, e),
                 ArgKind::Named(name, e) => (Some(name), e),
                 ArgKind::Rename(from, _) => {
-                    self.report(Diagnostic::new(Code::WrongArguments, arg.span, "`A -> B` belongs to `rename`").here(format!("`{}` is an axis here", from.text)));
+                    self.report(
+                        Diagnostic::new(Code::WrongArguments, arg.span, "`A -> B` belongs to `rename`")
+                            .here(format!("`{}` is an axis here", from.text)),
+                    );
                     return None;
                 }
             };
@@ -104,8 +108,12 @@ impl<'a> Ctx<'a> {
                 let expected = self.expected.take();
                 if self.instance.is_none() {
                     self.report(
-                        Diagnostic::new(Code::BareBlock, span, format!("`{}` is a block: it has parameters, so it must belong to a net", block.name.text))
-                            .help(format!("declare `net f(..) -> [..] = {}(..)` and call `f`", block.name.text)),
+                        Diagnostic::new(
+                            Code::BareBlock,
+                            span,
+                            format!("`{}` is a block: it has parameters, so it must belong to a net", block.name.text),
+                        )
+                        .help(format!("declare `net f(..) -> [..] = {}(..)` and call `f`", block.name.text)),
                     );
                     return Value::Error;
                 }
@@ -140,7 +148,11 @@ impl<'a> Ctx<'a> {
 
     fn positional(&mut self, args: &[Arg<'a>], what: &str) -> Option<Vec<Value<'a>>> {
         if let Some(arg) = args.iter().find(|a| a.name.is_some()) {
-            self.report(Diagnostic::new(Code::WrongArguments, arg.span, format!("{what} takes its arguments in order, without names")));
+            self.report(Diagnostic::new(
+                Code::WrongArguments,
+                arg.span,
+                format!("{what} takes its arguments in order, without names"),
+            ));
             return None;
         }
         Some(args.iter().map(|a| a.value.clone()).collect())
@@ -165,10 +177,13 @@ impl<'a> Ctx<'a> {
     // ---- functions
 
     fn call_fn(&mut self, f: &'a ast::Function, scope: &Env<'a>, args: Vec<Arg<'a>>, span: Span) -> Value<'a> {
-        if self.calls.iter().any(|(n, s)| n == &f.name.text && *s == span && self.calls.len() > 8) || !self.enter(&f.name.text, span) {
+        if self.calls.iter().any(|(n, s)| n == &f.name.text && *s == span && self.calls.len() > 8)
+            || !self.enter(&f.name.text, span)
+        {
             if self.calls.len() < MAX_CALLS {
                 self.report(
-                    Diagnostic::new(Code::Recursion, span, format!("`{}` calls itself", f.name.text)).help("for a loop use `stack`, for time use a subscript"),
+                    Diagnostic::new(Code::Recursion, span, format!("`{}` calls itself", f.name.text))
+                        .help("for a loop use `stack`, for time use a subscript"),
                 );
             }
             return Value::Error;
@@ -196,13 +211,22 @@ impl<'a> Ctx<'a> {
         }
         let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&want));
         self.report(
-            Diagnostic::new(Code::AxesMismatch, span, format!("`{}` returns axes {have}", name.text)).label(shape.span, format!("and says {want}")),
+            Diagnostic::new(Code::AxesMismatch, span, format!("`{}` returns axes {have}", name.text))
+                .label(shape.span, format!("and says {want}")),
         );
         Value::Error
     }
 
     /// Gives every parameter its value. Letters in shapes are bound by what they meet.
-    fn bind_params(&mut self, name: &str, params: &'a [ParamDecl], args: Vec<Arg<'a>>, env: &Env<'a>, span: Span, alias: bool) -> Option<()> {
+    fn bind_params(
+        &mut self,
+        name: &str,
+        params: &'a [ParamDecl],
+        args: Vec<Arg<'a>>,
+        env: &Env<'a>,
+        span: Span,
+        alias: bool,
+    ) -> Option<()> {
         let mut slots: Vec<Option<Arg<'a>>> = vec![None; params.len()];
         let mut next = 0;
         for arg in args {
@@ -212,9 +236,13 @@ impl<'a> Ctx<'a> {
                     None => {
                         let names: Vec<&str> = params.iter().map(|p| p.name.text.as_str()).collect();
                         self.report(
-                            Diagnostic::new(Code::WrongArguments, label.span, format!("`{name}` has no parameter `{}`", label.text))
-                                .suggest(&label.text, names.iter().copied())
-                                .note(format!("its parameters are {}", super::listed(&names))),
+                            Diagnostic::new(
+                                Code::WrongArguments,
+                                label.span,
+                                format!("`{name}` has no parameter `{}`", label.text),
+                            )
+                            .suggest(&label.text, names.iter().copied())
+                            .note(format!("its parameters are {}", super::listed(&names))),
                         );
                         return None;
                     }
@@ -228,12 +256,21 @@ impl<'a> Ctx<'a> {
             };
             if at >= params.len() {
                 self.report(
-                    Diagnostic::new(Code::WrongArguments, arg.span, format!("`{name}` takes {}", super::module::count(params.len(), "argument"))).here("this one is too many"),
+                    Diagnostic::new(
+                        Code::WrongArguments,
+                        arg.span,
+                        format!("`{name}` takes {}", super::module::count(params.len(), "argument")),
+                    )
+                    .here("this one is too many"),
                 );
                 return None;
             }
             if slots[at].is_some() {
-                self.report(Diagnostic::new(Code::WrongArguments, arg.span, format!("`{}` is given twice", params[at].name.text)));
+                self.report(Diagnostic::new(
+                    Code::WrongArguments,
+                    arg.span,
+                    format!("`{}` is given twice", params[at].name.text),
+                ));
                 return None;
             }
             slots[at] = Some(arg);
@@ -244,7 +281,8 @@ impl<'a> Ctx<'a> {
                 (None, Some(e)) => (self.eval(e, env), e.span),
                 (None, None) => {
                     self.report(
-                        Diagnostic::new(Code::WrongArguments, span, format!("`{name}` needs `{}`", param.name.text)).help(format!("it takes {}", super::listed(params.iter().map(|p| p.name.text.as_str())))),
+                        Diagnostic::new(Code::WrongArguments, span, format!("`{name}` needs `{}`", param.name.text))
+                            .help(format!("it takes {}", super::listed(params.iter().map(|p| p.name.text.as_str())))),
                     );
                     return None;
                 }
@@ -272,7 +310,15 @@ impl<'a> Ctx<'a> {
     }
 
     /// An argument for a parameter with a shape: letters that are new are bound to its axes, known ones must agree.
-    fn typed_arg(&mut self, name: &str, param: &'a ParamDecl, shape: &'a Shape, value: Value<'a>, at: Span, env: &Env<'a>) -> Option<Value<'a>> {
+    fn typed_arg(
+        &mut self,
+        name: &str,
+        param: &'a ParamDecl,
+        shape: &'a Shape,
+        value: Value<'a>,
+        at: Span,
+        env: &Env<'a>,
+    ) -> Option<Value<'a>> {
         let e = self.as_tensor(&value, at)?;
         let have = self.table.axes_of(e).to_vec();
         let known: Option<Vec<AxisId>> = self.known_letters(shape, env);
@@ -286,7 +332,8 @@ impl<'a> Ctx<'a> {
             }
             let (have, want) = (self.table.show(&have), self.table.show(&want));
             self.report(
-                Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` wants `{}` with axes {want}", param.name.text)).here(format!("this has axes {have}")),
+                Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` wants `{}` with axes {want}", param.name.text))
+                    .here(format!("this has axes {have}")),
             );
             return None;
         }
@@ -296,7 +343,8 @@ impl<'a> Ctx<'a> {
                 (Some(Found::Value(Value::Dim(a))), Value::Dim(b)) if a != *b => {
                     let (one, other) = (self.table.show_axis(a), self.table.show_axis(*b));
                     self.report(
-                        Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` uses `{letter}` for one axis, and gets two")).here(format!("{other}, after {one}")),
+                        Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` uses `{letter}` for one axis, and gets two"))
+                            .here(format!("{other}, after {one}")),
                     );
                     return None;
                 }
@@ -330,9 +378,11 @@ impl<'a> Ctx<'a> {
         let fits = if rest.is_some() { have.len() >= fixed } else { have.len() == fixed };
         if !fits {
             let shown = self.table.show(have);
-            let letters: Vec<String> = shape.axes.iter().map(|a| format!("{}{}", a.name.text, if a.rest { ".." } else { "" })).collect();
+            let letters: Vec<String> =
+                shape.axes.iter().map(|a| format!("{}{}", a.name.text, if a.rest { ".." } else { "" })).collect();
             self.report(
-                Diagnostic::new(Code::AxesMismatch, span, format!("the shape [{}] is wanted here", letters.join(", "))).here(format!("this has axes {shown}")),
+                Diagnostic::new(Code::AxesMismatch, span, format!("the shape [{}] is wanted here", letters.join(", ")))
+                    .here(format!("this has axes {shown}")),
             );
             return None;
         }
@@ -360,7 +410,10 @@ impl<'a> Ctx<'a> {
             Flow::Failed => Value::Error,
             Flow::Go => {
                 let _ = span;
-                self.report(Diagnostic::new(Code::NoReturn, name.span, format!("`{}` returns nothing", name.text)).help("end it with `return ..`"));
+                self.report(
+                    Diagnostic::new(Code::NoReturn, name.span, format!("`{}` returns nothing", name.text))
+                        .help("end it with `return ..`"),
+                );
                 Value::Error
             }
         }
@@ -429,7 +482,11 @@ impl<'a> Ctx<'a> {
                         // Sizes that the task gives: decided when they are known.
                         Value::Tensor(t) if self.depends_on_sizes_only(t.expr) => {}
                         other => {
-                            self.report(Diagnostic::new(Code::NotStatic, cond.span, format!("`require` wants something known when compiling, and this is {}", other.describe())));
+                            self.report(Diagnostic::new(
+                                Code::NotStatic,
+                                cond.span,
+                                format!("`require` wants something known when compiling, and this is {}", other.describe()),
+                            ));
                             return Flow::Failed;
                         }
                     }
@@ -458,7 +515,14 @@ impl<'a> Ctx<'a> {
             Value::Range { lo, hi, inclusive } => {
                 let (lo, hi) = (lo as i64, hi as i64 + i64::from(inclusive));
                 if hi - lo > 10_000 {
-                    self.report(Diagnostic::new(Code::TooLarge, over.span, format!("this loop runs {} times, and each is written out", hi - lo)).help("loops over time are subscripts, not `stack`"));
+                    self.report(
+                        Diagnostic::new(
+                            Code::TooLarge,
+                            over.span,
+                            format!("this loop runs {} times, and each is written out", hi - lo),
+                        )
+                        .help("loops over time are subscripts, not `stack`"),
+                    );
                     return Flow::Failed;
                 }
                 (lo..hi).map(|n| Value::Num(n as f64)).collect()
@@ -467,11 +531,22 @@ impl<'a> Ctx<'a> {
             Value::Error => return Flow::Failed,
             value @ (Value::Dim(_) | Value::Size(_) | Value::Num(_)) => {
                 let shown = value.describe();
-                self.report(Diagnostic::new(Code::WrongKind, over.span, format!("`stack` runs over a range or a list, and this is {shown}")).help("write `0..n`"));
+                self.report(
+                    Diagnostic::new(
+                        Code::WrongKind,
+                        over.span,
+                        format!("`stack` runs over a range or a list, and this is {shown}"),
+                    )
+                    .help("write `0..n`"),
+                );
                 return Flow::Failed;
             }
             other => {
-                self.report(Diagnostic::new(Code::WrongKind, over.span, format!("`stack` runs over a range or a list, and this is {}", other.describe())));
+                self.report(Diagnostic::new(
+                    Code::WrongKind,
+                    over.span,
+                    format!("`stack` runs over a range or a list, and this is {}", other.describe()),
+                ));
                 return Flow::Failed;
             }
         };
@@ -500,7 +575,16 @@ impl<'a> Ctx<'a> {
 
     /// A block inside another block: its path goes on from the `let` that holds it.
     #[allow(clippy::too_many_arguments)]
-    fn nested_block(&mut self, block: &'a ast::Block, tensors: Vec<Value<'a>>, rest: Vec<Arg<'a>>, env: &Env<'a>, expected: Option<Vec<AxisId>>, segment: Option<String>, span: Span) -> Value<'a> {
+    fn nested_block(
+        &mut self,
+        block: &'a ast::Block,
+        tensors: Vec<Value<'a>>,
+        rest: Vec<Arg<'a>>,
+        env: &Env<'a>,
+        expected: Option<Vec<AxisId>>,
+        segment: Option<String>,
+        span: Span,
+    ) -> Value<'a> {
         let Some(path) = self.instance.as_ref().map(|i| i.path.clone()) else { return Value::Error };
         if let (Some(i), Some(segment)) = (&mut self.instance, &segment) {
             i.path = format!("{path}.{segment}");
@@ -514,12 +598,28 @@ impl<'a> Ctx<'a> {
     }
 
     /// A net's or memory's block: arguments as written in the declaration fill the parameters behind the first.
-    pub(super) fn call_block(&mut self, block: &'a ast::Block, tensors: Vec<Value<'a>>, settings: &'a [ast::Arg], env: &Env<'a>, expected: Option<Vec<AxisId>>, span: Span) -> Value<'a> {
+    pub(super) fn call_block(
+        &mut self,
+        block: &'a ast::Block,
+        tensors: Vec<Value<'a>>,
+        settings: &'a [ast::Arg],
+        env: &Env<'a>,
+        expected: Option<Vec<AxisId>>,
+        span: Span,
+    ) -> Value<'a> {
         let Some(rest) = self.eval_args(settings, env) else { return Value::Error };
         self.expand_block(block, tensors, rest, &Env::root(block.span.file, Sees::Items), expected, span)
     }
 
-    fn expand_block(&mut self, block: &'a ast::Block, tensors: Vec<Value<'a>>, rest: Vec<Arg<'a>>, env: &Env<'a>, expected: Option<Vec<AxisId>>, span: Span) -> Value<'a> {
+    fn expand_block(
+        &mut self,
+        block: &'a ast::Block,
+        tensors: Vec<Value<'a>>,
+        rest: Vec<Arg<'a>>,
+        env: &Env<'a>,
+        expected: Option<Vec<AxisId>>,
+        span: Span,
+    ) -> Value<'a> {
         if !self.enter(&block.name.text, span) {
             return Value::Error;
         }
@@ -528,13 +628,26 @@ impl<'a> Ctx<'a> {
         value
     }
 
-    fn block_body(&mut self, block: &'a ast::Block, tensors: Vec<Value<'a>>, rest: Vec<Arg<'a>>, env: &Env<'a>, expected: Option<Vec<AxisId>>, span: Span) -> Value<'a> {
+    fn block_body(
+        &mut self,
+        block: &'a ast::Block,
+        tensors: Vec<Value<'a>>,
+        rest: Vec<Arg<'a>>,
+        env: &Env<'a>,
+        expected: Option<Vec<AxisId>>,
+        span: Span,
+    ) -> Value<'a> {
         let name = &block.name.text;
         let raw: Vec<&'a ParamDecl> = block.params.iter().filter(|p| p.default.is_none()).collect();
         let statics: Vec<&'a ParamDecl> = block.params.iter().filter(|p| p.default.is_some()).collect();
         if raw.len() != tensors.len() {
             self.report(
-                Diagnostic::new(Code::WrongArguments, span, format!("`{name}` reads {} and gets {}", super::module::count(raw.len(), "array"), tensors.len())).note(format!("they are {}", super::listed(raw.iter().map(|p| p.name.text.as_str())))),
+                Diagnostic::new(
+                    Code::WrongArguments,
+                    span,
+                    format!("`{name}` reads {} and gets {}", super::module::count(raw.len(), "array"), tensors.len()),
+                )
+                .note(format!("they are {}", super::listed(raw.iter().map(|p| p.name.text.as_str())))),
             );
             return Value::Error;
         }
@@ -547,6 +660,14 @@ impl<'a> Ctx<'a> {
         let scope = env.clone();
         if self.bind_settings_into(name, &statics, rest, &scope, span).is_none() {
             return Value::Error;
+        }
+        // Letters that the carries make (`carry h: [D = width]`) may be those of the output.
+        for axis in block.carries.iter().flat_map(|c| &c.shape.axes) {
+            if let Some(e) = &axis.size
+                && self.local_axis(&axis.name, e, env).is_none()
+            {
+                return Value::Error;
+            }
         }
         let Some((out, back)) = self.block_out(block, &letters, expected, env, span) else { return Value::Error };
         if self.open_carries(block, env).is_none() {
@@ -574,7 +695,15 @@ impl<'a> Ctx<'a> {
     }
 
     /// An array argument of a block, under the block's own axes.
-    fn block_arg(&mut self, name: &str, param: &'a ParamDecl, value: Value<'a>, letters: &mut Vec<(String, AxisId, AxisId)>, env: &Env<'a>, span: Span) -> Option<Value<'a>> {
+    fn block_arg(
+        &mut self,
+        name: &str,
+        param: &'a ParamDecl,
+        value: Value<'a>,
+        letters: &mut Vec<(String, AxisId, AxisId)>,
+        env: &Env<'a>,
+        span: Span,
+    ) -> Option<Value<'a>> {
         let Some(Type::Shape(shape)) = &param.ty else {
             return Some(value);
         };
@@ -588,7 +717,12 @@ impl<'a> Ctx<'a> {
             _ => {
                 let shown = leaves.first().map(|e| self.table.show(self.table.axes_of(*e))).unwrap_or_default();
                 self.report(
-                    Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` wants {} with {}", param.name.text, super::module::count(shape.axes.len(), "axis"))).here(format!("this has axes {shown}")),
+                    Diagnostic::new(
+                        Code::AxesMismatch,
+                        span,
+                        format!("`{name}` wants {} with {}", param.name.text, super::module::count(shape.axes.len(), "axis")),
+                    )
+                    .here(format!("this has axes {shown}")),
                 );
                 return None;
             }
@@ -600,7 +734,8 @@ impl<'a> Ctx<'a> {
                 Some((_, _, known)) => {
                     let (one, other) = (self.table.show_axis(*known), self.table.show_axis(outer));
                     self.report(
-                        Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` uses `{letter}` for one axis, and gets two")).here(format!("{one} and {other}")),
+                        Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` uses `{letter}` for one axis, and gets two"))
+                            .here(format!("{one} and {other}")),
                     );
                     return None;
                 }
@@ -619,7 +754,14 @@ impl<'a> Ctx<'a> {
 
     /// The block's output axes, and what each becomes outside.
     #[allow(clippy::type_complexity)]
-    fn block_out(&mut self, block: &'a ast::Block, letters: &[(String, AxisId, AxisId)], expected: Option<Vec<AxisId>>, env: &Env<'a>, span: Span) -> Option<(Vec<AxisId>, Vec<(AxisId, Vec<AxisId>)>)> {
+    fn block_out(
+        &mut self,
+        block: &'a ast::Block,
+        letters: &[(String, AxisId, AxisId)],
+        expected: Option<Vec<AxisId>>,
+        env: &Env<'a>,
+        span: Span,
+    ) -> Option<(Vec<AxisId>, Vec<(AxisId, Vec<AxisId>)>)> {
         let name = &block.name.text;
         let Some(shape) = &block.out else {
             return Some((Vec::new(), Vec::new()));
@@ -634,7 +776,12 @@ impl<'a> Ctx<'a> {
         {
             let shown = self.table.show(expected);
             self.report(
-                Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` returns {}", super::module::count(shape.axes.len(), "axis"))).here(format!("{shown} is wanted here")),
+                Diagnostic::new(
+                    Code::AxesMismatch,
+                    span,
+                    format!("`{name}` returns {}", super::module::count(shape.axes.len(), "axis")),
+                )
+                .here(format!("{shown} is wanted here")),
             );
             return None;
         }
@@ -645,16 +792,25 @@ impl<'a> Ctx<'a> {
                 (None, Some((_, local, outer))) => (*local, Some(vec![*outer])),
                 (Some(e), _) => (self.local_axis(&axis.name, e, env)?, None),
                 (None, None) => {
-                    let Some(want) = &want else {
-                        self.report(
-                            Diagnostic::new(Code::OutputUnknown, span, format!("nothing says what shape `{name}` should return")).help(format!("write it behind the call: `{name}(..) -> [D]`")),
-                        );
-                        return None;
-                    };
-                    let size = self.table.total(want);
-                    let local = self.table.new_axis(letter, size);
-                    env.set(letter, Value::Dim(local));
-                    (local, None)
+                    if let Some(Found::Value(Value::Dim(made))) = env.get_here(letter) {
+                        (made, None)
+                    } else {
+                        let Some(want) = &want else {
+                            self.report(
+                                Diagnostic::new(
+                                    Code::OutputUnknown,
+                                    span,
+                                    format!("nothing says what shape `{name}` should return"),
+                                )
+                                .help(format!("write it behind the call: `{name}(..) -> [D]`")),
+                            );
+                            return None;
+                        };
+                        let size = self.table.total(want);
+                        let local = self.table.new_axis(letter, size);
+                        env.set(letter, Value::Dim(local));
+                        (local, None)
+                    }
                 }
             };
             let outer = match (want, own) {
@@ -663,7 +819,9 @@ impl<'a> Ctx<'a> {
                     if have != total {
                         let shown = self.table.show(&want);
                         self.report(
-                            Diagnostic::new(Code::SizeMismatch, span, format!("`{name}` returns {have} entries")).here(format!("{shown} has {total}")).help("change its width, or the shape that is wanted"),
+                            Diagnostic::new(Code::SizeMismatch, span, format!("`{name}` returns {have} entries"))
+                                .here(format!("{shown} has {total}"))
+                                .help("change its width, or the shape that is wanted"),
                         );
                         return None;
                     }
@@ -702,7 +860,10 @@ impl<'a> Ctx<'a> {
                     let e = self.as_tensor(&value, carry.init.span)?;
                     if self.table.axes_of(e).iter().any(|a| !axes.contains(a)) {
                         let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&axes));
-                        self.report(Diagnostic::new(Code::AxesMismatch, carry.init.span, format!("the carry has axes {want}")).here(format!("its start has {have}")));
+                        self.report(
+                            Diagnostic::new(Code::AxesMismatch, carry.init.span, format!("the carry has axes {want}"))
+                                .here(format!("its start has {have}")),
+                        );
                         return None;
                     }
                     let init = self.table.broadcast(e, &axes, carry.span);
@@ -718,7 +879,12 @@ impl<'a> Ctx<'a> {
                 _ => {
                     let module = self.instance.as_ref().map(|i| self.modules[i.module].name.clone()).unwrap_or_default();
                     self.report(
-                        Diagnostic::new(Code::WrongKind, block.name.span, format!("`{}` has a carry, and `{module}` has none to give", block.name.text)).help("use it as a memory: `memory m(z, a) -> [M] = ..`"),
+                        Diagnostic::new(
+                            Code::WrongKind,
+                            block.name.span,
+                            format!("`{}` has a carry, and `{module}` has none to give", block.name.text),
+                        )
+                        .help("use it as a memory: `memory m(z, a) -> [M] = ..`"),
                     );
                     return None;
                 }
@@ -739,15 +905,21 @@ impl<'a> Ctx<'a> {
             Some(Found::Value(Value::Axes(axes))) => axes,
             _ => {
                 self.report(
-                    Diagnostic::new(Code::UnknownName, name.span, format!("there is no carry `{}`", name.text)).help(format!("declare it: `carry {}: [..] = zeros([..])`", name.text)),
+                    Diagnostic::new(Code::UnknownName, name.span, format!("there is no carry `{}`", name.text))
+                        .help(format!("declare it: `carry {}: [..] = zeros([..])`", name.text)),
                 );
                 return;
             }
         };
         let Some(e) = self.as_tensor(&value, span) else { return };
-        if self.table.axes_of(e).iter().any(|a| !axes.contains(a)) || (self.table.axes_of(e).len() != axes.len() && !matches!(value, Value::Num(_) | Value::Zeros)) {
+        if self.table.axes_of(e).iter().any(|a| !axes.contains(a))
+            || (self.table.axes_of(e).len() != axes.len() && !matches!(value, Value::Num(_) | Value::Zeros))
+        {
             let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&axes));
-            self.report(Diagnostic::new(Code::AxesMismatch, span, format!("the carry `{}` has axes {want}", name.text)).here(format!("this has axes {have}")));
+            self.report(
+                Diagnostic::new(Code::AxesMismatch, span, format!("the carry `{}` has axes {want}", name.text))
+                    .here(format!("this has axes {have}")),
+            );
             env.set(&format!("next {}", name.text), Value::Error);
             return;
         }
@@ -769,7 +941,8 @@ impl<'a> Ctx<'a> {
             Some(Found::Value(v)) => v,
             _ => {
                 self.report(
-                    Diagnostic::new(Code::UnknownName, name.span, format!("`{}` has no new value yet", name.text)).help(format!("write `next {} = ..` before this line", name.text)),
+                    Diagnostic::new(Code::UnknownName, name.span, format!("`{}` has no new value yet", name.text))
+                        .help(format!("write `next {} = ..` before this line", name.text)),
                 );
                 Value::Error
             }
@@ -818,7 +991,13 @@ impl<'a> Ctx<'a> {
     }
 
     /// A distribution's value out of its parameters: what it computes from them waits until it is wanted.
-    pub(super) fn make_dist(&mut self, def: &'a ast::Dist, args: Vec<(String, Value<'a>)>, letters: Vec<(String, Value<'a>)>, module: Option<(usize, Mode)>) -> Value<'a> {
+    pub(super) fn make_dist(
+        &mut self,
+        def: &'a ast::Dist,
+        args: Vec<(String, Value<'a>)>,
+        letters: Vec<(String, Value<'a>)>,
+        module: Option<(usize, Mode)>,
+    ) -> Value<'a> {
         let env = Env::root(def.span.file, Sees::Items);
         for (name, value) in letters.iter().chain(&args) {
             env.set(name, value.clone());
@@ -835,10 +1014,21 @@ impl<'a> Ctx<'a> {
                 }
                 StmtKind::Param(decl, init) => {
                     let Some((module, mode)) = module else {
-                        return self.error(Code::BareBlock, decl.name.span, format!("`{}` has a parameter, so it must belong to a head", def.name.text));
+                        return self.error(
+                            Code::BareBlock,
+                            decl.name.span,
+                            format!("`{}` has a parameter, so it must belong to a head", def.name.text),
+                        );
                     };
                     let path = format!("{}.{}", self.modules[module].name, decl.name.text);
-                    let instance = Instance { path: String::new(), module, mode, ensemble: None, carries: Carries::None, touched: HashSet::new() };
+                    let instance = Instance {
+                        path: String::new(),
+                        module,
+                        mode,
+                        ensemble: None,
+                        carries: Carries::None,
+                        touched: HashSet::new(),
+                    };
                     let outer = self.instance.replace(instance);
                     let value = self.param_value(decl, init, &path, stmt.span, &env);
                     self.instance = outer;
@@ -855,12 +1045,27 @@ impl<'a> Ctx<'a> {
     }
 
     /// Settings of a head's distribution, evaluated in the model's scope and visible in the distribution's.
-    pub(super) fn bind_settings(&mut self, name: &str, statics: &[&'a ParamDecl], args: &'a [ast::Arg], env: &Env<'a>, scope: &Env<'a>, span: Span) -> Option<Vec<(String, Value<'a>)>> {
+    pub(super) fn bind_settings(
+        &mut self,
+        name: &str,
+        statics: &[&'a ParamDecl],
+        args: &'a [ast::Arg],
+        env: &Env<'a>,
+        scope: &Env<'a>,
+        span: Span,
+    ) -> Option<Vec<(String, Value<'a>)>> {
         let args = self.eval_args(args, env)?;
         self.bind_settings_into(name, statics, args, scope, span)
     }
 
-    fn bind_settings_into(&mut self, name: &str, statics: &[&'a ParamDecl], args: Vec<Arg<'a>>, scope: &Env<'a>, span: Span) -> Option<Vec<(String, Value<'a>)>> {
+    fn bind_settings_into(
+        &mut self,
+        name: &str,
+        statics: &[&'a ParamDecl],
+        args: Vec<Arg<'a>>,
+        scope: &Env<'a>,
+        span: Span,
+    ) -> Option<Vec<(String, Value<'a>)>> {
         let mut given: Vec<Option<Value<'a>>> = vec![None; statics.len()];
         let mut next = 0;
         for arg in args {
@@ -882,11 +1087,22 @@ impl<'a> Ctx<'a> {
                 }
             };
             if at >= statics.len() {
-                self.report(Diagnostic::new(Code::WrongArguments, arg.span, format!("`{name}` takes {}", super::module::count(statics.len(), "setting"))).here("this one is too many"));
+                self.report(
+                    Diagnostic::new(
+                        Code::WrongArguments,
+                        arg.span,
+                        format!("`{name}` takes {}", super::module::count(statics.len(), "setting")),
+                    )
+                    .here("this one is too many"),
+                );
                 return None;
             }
             if given[at].is_some() {
-                self.report(Diagnostic::new(Code::WrongArguments, arg.span, format!("`{}` is given twice", statics[at].name.text)));
+                self.report(Diagnostic::new(
+                    Code::WrongArguments,
+                    arg.span,
+                    format!("`{}` is given twice", statics[at].name.text),
+                ));
                 return None;
             }
             given[at] = Some(arg.value);

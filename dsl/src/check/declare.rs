@@ -116,8 +116,9 @@ impl<'a> Ctx<'a> {
                 Some(ast::Item::Tasks(x)) => m.tasks.push(x),
                 _ => {
                     self.report(
-                        Diagnostic::new(Code::UnknownName, name.span, format!("there are no tasks `{}`", name.text))
-                            .help(format!("bring them in with `use FILE::{}`, or list them: `tasks {} {{ .. }}`", name.text, name.text)),
+                        Diagnostic::new(Code::UnknownName, name.span, format!("there are no tasks `{}`", name.text)).help(
+                            format!("bring them in with `use FILE::{}`, or list them: `tasks {} {{ .. }}`", name.text, name.text),
+                        ),
                     );
                 }
             },
@@ -140,7 +141,12 @@ impl<'a> Ctx<'a> {
         all.extend(m.nets.iter().map(|x| (&x.name, if x.head { "head" } else { "net" })));
         all.extend(m.params.iter().map(|(x, _)| (&x.name, "param")));
         all.extend(m.runnings.iter().map(|(x, _, _)| (*x, "running value")));
-        let functions: Vec<(&Ident, &str)> = self.flat.members.iter().filter_map(|m| if let MemberKind::Fn(f) = &m.kind { Some((&f.name, "fn")) } else { None }).collect();
+        let functions: Vec<(&Ident, &str)> = self
+            .flat
+            .members
+            .iter()
+            .filter_map(|m| if let MemberKind::Fn(f) = &m.kind { Some((&f.name, "fn")) } else { None })
+            .collect();
         all.extend(functions);
         all.extend(m.planners.iter().map(|x| (&x.name, "planner")));
         let mut found = Vec::new();
@@ -232,8 +238,12 @@ impl<'a> Ctx<'a> {
                 None => {
                     let names: Vec<String> = self.dims.names().map(str::to_string).collect();
                     self.report(
-                        Diagnostic::new(Code::UnknownSetting, bind.name.span, format!("`{}` is not a dim of this model", bind.name.text))
-                            .suggest(&bind.name.text, names.iter().map(String::as_str)),
+                        Diagnostic::new(
+                            Code::UnknownSetting,
+                            bind.name.span,
+                            format!("`{}` is not a dim of this model", bind.name.text),
+                        )
+                        .suggest(&bind.name.text, names.iter().map(String::as_str)),
                     );
                 }
             }
@@ -290,7 +300,8 @@ impl<'a> Ctx<'a> {
         self.dims.open.pop();
         if size.value().is_some_and(|n| n < 0) {
             self.report(
-                Diagnostic::new(Code::BadSetting, bind.value.span, format!("`{name}` would have the size {size}")).help("a size is zero or more"),
+                Diagnostic::new(Code::BadSetting, bind.value.span, format!("`{name}` would have the size {size}"))
+                    .help("a size is zero or more"),
             );
             return Some(self.add_dim(name, Size::known(1), false, bind.name.span));
         }
@@ -425,8 +436,12 @@ impl<'a> Ctx<'a> {
                 if let Some(known) = self.dims.get(&axis.name.text, Sizes::Train) {
                     if *self.table.size(known) != size {
                         self.report(
-                            Diagnostic::new(Code::SizeMismatch, e.span, format!("`{}` has the size {} already", axis.name.text, self.table.size(known)))
-                                .help("use another letter, or leave out the size"),
+                            Diagnostic::new(
+                                Code::SizeMismatch,
+                                e.span,
+                                format!("`{}` has the size {} already", axis.name.text, self.table.size(known)),
+                            )
+                            .help("use another letter, or leave out the size"),
                         );
                     }
                     return Some(known);
@@ -455,14 +470,20 @@ impl<'a> Ctx<'a> {
                     }
                     Type::Name(ty) => {
                         self.report(
-                            Diagnostic::new(Code::WrongKind, ty.span, "a field of a latent is an array").help(format!("write its shape: `{}: [..]`", field.name.text)),
+                            Diagnostic::new(Code::WrongKind, ty.span, "a field of a latent is an array")
+                                .help(format!("write its shape: `{}: [..]`", field.name.text)),
                         );
                         Vec::new()
                     }
                 };
                 if latent.fields.iter().any(|(n, _)| *n == field.name.text) {
                     self.report(
-                        Diagnostic::new(Code::DuplicateName, field.name.span, format!("`{}` has two fields `{}`", name.text, field.name.text)).help("rename one of them"),
+                        Diagnostic::new(
+                            Code::DuplicateName,
+                            field.name.span,
+                            format!("`{}` has two fields `{}`", name.text, field.name.text),
+                        )
+                        .help("rename one of them"),
                     );
                     continue;
                 }

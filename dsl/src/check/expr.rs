@@ -45,7 +45,10 @@ impl<'a> Ctx<'a> {
                 let mut out: Vec<(String, Value<'a>)> = Vec::new();
                 for (name, value) in fields {
                     if out.iter().any(|(n, _)| *n == name.text) {
-                        self.report(Diagnostic::new(Code::DuplicateName, name.span, format!("two fields `{}`", name.text)).help("rename one of them"));
+                        self.report(
+                            Diagnostic::new(Code::DuplicateName, name.span, format!("two fields `{}`", name.text))
+                                .help("rename one of them"),
+                        );
                         continue;
                     }
                     let value = self.eval(value, env);
@@ -67,7 +70,11 @@ impl<'a> Ctx<'a> {
                         );
                         Value::Error
                     }
-                    other => self.error(Code::WrongKind, cond.span, format!("a condition is wanted here, and this is {}", other.describe())),
+                    other => self.error(
+                        Code::WrongKind,
+                        cond.span,
+                        format!("a condition is wanted here, and this is {}", other.describe()),
+                    ),
                 }
             }
             ExprKind::Rollout(_) => {
@@ -169,7 +176,8 @@ impl<'a> Ctx<'a> {
         known.extend(self.site.vars.iter().map(|(n, _)| n.clone()));
         known.extend(self.program.names(env.file()).map(str::to_string));
         known.extend(Builtin::ALL.iter().map(|b| b.name().to_string()));
-        let mut d = Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing called `{}` here", name.text)).suggest(&name.text, known.iter().map(String::as_str));
+        let mut d = Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing called `{}` here", name.text))
+            .suggest(&name.text, known.iter().map(String::as_str));
         if d.helps.is_empty() && name.text.len() == 1 {
             d = d.help(format!("an index needs a range: `for {} in 0..T`, or a subscript on the left", name.text));
         }
@@ -243,6 +251,7 @@ impl<'a> Ctx<'a> {
         let value = match &lazy.kind {
             LazyKind::Let(e) => self.eval(e, env),
             LazyKind::Param { decl, init, path, span } => self.param_value(decl, init, path, *span, env),
+            LazyKind::Carry { carry, path } => self.planner_carry(carry, path, env),
         };
         *lazy.state.borrow_mut() = LazyState::Done(value.clone());
         value
@@ -260,7 +269,13 @@ impl<'a> Ctx<'a> {
                 ListItem::Rest(name) => match self.lookup(name, env) {
                     Value::Axes(axes) => values.push(Value::Axes(axes)),
                     Value::Error => return Value::Error,
-                    other => return self.error(Code::WrongKind, name.span, format!("`{}..` wants several axes, and this is {}", name.text, other.describe())),
+                    other => {
+                        return self.error(
+                            Code::WrongKind,
+                            name.span,
+                            format!("`{}..` wants several axes, and this is {}", name.text, other.describe()),
+                        );
+                    }
                 },
             }
         }
@@ -289,7 +304,11 @@ impl<'a> Ctx<'a> {
                 let d = d.clone();
                 if let Some(method) = d.def.methods.iter().find(|m| m.name.text == field.text) {
                     let callable = Callable::Method { env: d.env.clone(), method };
-                    return if method.params.is_empty() { self.call(&callable, Vec::new(), span) } else { Value::Callable(callable) };
+                    return if method.params.is_empty() {
+                        self.call(&callable, Vec::new(), span)
+                    } else {
+                        Value::Callable(callable)
+                    };
                 }
                 match d.env.get_here(&field.text) {
                     Some(Found::Value(v)) => v,
@@ -297,9 +316,13 @@ impl<'a> Ctx<'a> {
                     None => {
                         let names: Vec<&str> = d.def.methods.iter().map(|m| m.name.text.as_str()).collect();
                         self.report(
-                            Diagnostic::new(Code::UnknownMethod, field.span, format!("`{}` has no `{}`", d.def.name.text, field.text))
-                                .suggest(&field.text, names.iter().copied())
-                                .note(format!("it has {}", super::listed(&names))),
+                            Diagnostic::new(
+                                Code::UnknownMethod,
+                                field.span,
+                                format!("`{}` has no `{}`", d.def.name.text, field.text),
+                            )
+                            .suggest(&field.text, names.iter().copied())
+                            .note(format!("it has {}", super::listed(&names))),
                         );
                         Value::Error
                     }
@@ -308,7 +331,14 @@ impl<'a> Ctx<'a> {
             Value::Memory(m) => match field.text.as_str() {
                 "out" => Value::tensor(m.out),
                 _ => {
-                    self.report(Diagnostic::new(Code::UnknownField, field.span, format!("a memory's value has no field `{}`", field.text)).help("it has `.out`; its carry goes into the next call as it is"));
+                    self.report(
+                        Diagnostic::new(
+                            Code::UnknownField,
+                            field.span,
+                            format!("a memory's value has no field `{}`", field.text),
+                        )
+                        .help("it has `.out`; its carry goes into the next call as it is"),
+                    );
                     Value::Error
                 }
             },
@@ -324,9 +354,16 @@ impl<'a> Ctx<'a> {
             }
             Value::Error => Value::Error,
             other => {
-                let mut d = Diagnostic::new(Code::UnknownField, field.span, format!("{} has no field `{}`", other.describe(), field.text));
+                let mut d = Diagnostic::new(
+                    Code::UnknownField,
+                    field.span,
+                    format!("{} has no field `{}`", other.describe(), field.text),
+                );
                 if let Value::Latent(i) = other {
-                    d = d.help(format!("`{}` is a latent's type; its value at a step is `{}[t]`", self.latents[*i].name, self.latents[*i].name));
+                    d = d.help(format!(
+                        "`{}` is a latent's type; its value at a step is `{}[t]`",
+                        self.latents[*i].name, self.latents[*i].name
+                    ));
                 }
                 self.report(d);
                 Value::Error
@@ -353,7 +390,13 @@ impl<'a> Ctx<'a> {
             Value::Record(r) => (r.latent, r.fields.clone()),
             Value::Latent(i) => (Some(*i), Vec::new()),
             Value::Error => return Value::Error,
-            other => return self.error(Code::WrongKind, base.span, format!("only a record has fields to set, and this is {}", other.describe())),
+            other => {
+                return self.error(
+                    Code::WrongKind,
+                    base.span,
+                    format!("only a record has fields to set, and this is {}", other.describe()),
+                );
+            }
         };
         for (name, v) in given {
             let known: Vec<String> = match latent {
@@ -373,7 +416,8 @@ impl<'a> Ctx<'a> {
             }
             let v = match latent {
                 Some(i) => {
-                    let axes = self.latents[i].fields.iter().find(|(n, _)| *n == name.text).map(|(_, a)| a.clone()).unwrap_or_default();
+                    let axes =
+                        self.latents[i].fields.iter().find(|(n, _)| *n == name.text).map(|(_, a)| a.clone()).unwrap_or_default();
                     let Some(t) = self.as_tensor(&v, name.span) else { return Value::Error };
                     if !self.same_axes(self.table.axes_of(t), &axes) && !matches!(v, Value::Num(_) | Value::Zeros) {
                         let (have, want) = (self.table.show(self.table.axes_of(t)), self.table.show(&axes));
@@ -396,7 +440,9 @@ impl<'a> Ctx<'a> {
             let order: Vec<String> = self.latents[i].fields.iter().map(|(n, _)| n.clone()).collect();
             let missing: Vec<&String> = order.iter().filter(|n| !out.iter().any(|(m, _)| m == *n)).collect();
             if !missing.is_empty() {
-                let d = Diagnostic::new(Code::WrongArguments, span, format!("`{}` needs all of its fields", self.latents[i].name)).help(format!("give {} too", super::listed(missing)));
+                let d =
+                    Diagnostic::new(Code::WrongArguments, span, format!("`{}` needs all of its fields", self.latents[i].name))
+                        .help(format!("give {} too", super::listed(missing)));
                 self.report(d);
                 return Value::Error;
             }
@@ -443,7 +489,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    fn binary_record(&mut self, op: Bin, (a, l): (&Value<'a>, &'a Expr), (b, r): (&Value<'a>, &'a Expr), span: Span) -> Value<'a> {
+    fn binary_record(
+        &mut self,
+        op: Bin,
+        (a, l): (&Value<'a>, &'a Expr),
+        (b, r): (&Value<'a>, &'a Expr),
+        span: Span,
+    ) -> Value<'a> {
         match (a, b) {
             (Value::Record(x), Value::Record(y)) => {
                 let same = x.fields.len() == y.fields.len() && x.fields.iter().zip(&y.fields).all(|((m, _), (n, _))| m == n);
@@ -474,7 +526,11 @@ impl<'a> Ctx<'a> {
                 for (name, p) in &x.fields {
                     fields.push((name.clone(), self.binary(op, (p, l), (other, r), span)));
                 }
-                if fields.iter().any(|(_, v)| v.is_error()) { Value::Error } else { Value::Record(Rc::new(Record { latent: x.latent, fields })) }
+                if fields.iter().any(|(_, v)| v.is_error()) {
+                    Value::Error
+                } else {
+                    Value::Record(Rc::new(Record { latent: x.latent, fields }))
+                }
             }
             (other, Value::Record(y)) => {
                 let y = y.clone();
@@ -482,7 +538,11 @@ impl<'a> Ctx<'a> {
                 for (name, q) in &y.fields {
                     fields.push((name.clone(), self.binary(op, (other, l), (q, r), span)));
                 }
-                if fields.iter().any(|(_, v)| v.is_error()) { Value::Error } else { Value::Record(Rc::new(Record { latent: y.latent, fields })) }
+                if fields.iter().any(|(_, v)| v.is_error()) {
+                    Value::Error
+                } else {
+                    Value::Record(Rc::new(Record { latent: y.latent, fields }))
+                }
             }
             _ => Value::Error,
         }
@@ -496,7 +556,9 @@ impl<'a> Ctx<'a> {
             .label(l.span, format!("this has axes {one}"));
         match self.grad_hint(l, &b).or_else(|| self.grad_hint(r, &a)) {
             Some(hint) => d = d.help(hint),
-            None if a.iter().any(|x| b.contains(x)) => d = d.help("one side's axes must contain the other's; sum or rename the axis that is too many"),
+            None if a.iter().any(|x| b.contains(x)) => {
+                d = d.help("one side's axes must contain the other's; sum or rename the axis that is too many")
+            }
             None => d = d.help("for every pair of entries, write `outer(a, b)`; to sum over a shared axis, `a @ b`"),
         }
         self.report(d);
@@ -633,7 +695,11 @@ impl<'a> Ctx<'a> {
                     (Some(n), _) => (y, n),
                     _ => return None,
                 };
-                let terms = if factor == 0 { Vec::new() } else { index.terms.iter().map(|(v, c)| (*v, c.saturating_mul(factor))).collect() };
+                let terms = if factor == 0 {
+                    Vec::new()
+                } else {
+                    index.terms.iter().map(|(v, c)| (*v, c.saturating_mul(factor))).collect()
+                };
                 Some(Value::Index(Index { terms, offset: index.offset.saturating_mul(factor) }))
             }
             _ => None,
@@ -679,13 +745,19 @@ impl<'a> Ctx<'a> {
                 return self.fold_places(reduce, op, var, places, over.span, body, env, span);
             }
             other => {
-                let d = Diagnostic::new(Code::WrongKind, over.span, format!("a fold runs over a range, an axis or drawn places, and this is {}", other.describe()));
+                let d = Diagnostic::new(
+                    Code::WrongKind,
+                    over.span,
+                    format!("a fold runs over a range, an axis or drawn places, and this is {}", other.describe()),
+                );
                 self.report(d);
                 return Value::Error;
             }
         };
         if range.1 < range.0 || (range.1 == range.0 && reduce != Some(ReduceOp::Sum) && reduce.is_some()) {
-            self.report(Diagnostic::new(Code::EmptyDomain, over.span, "this range is empty").help("a fold needs at least one entry"));
+            self.report(
+                Diagnostic::new(Code::EmptyDomain, over.span, "this range is empty").help("a fold needs at least one entry"),
+            );
             return Value::Error;
         }
         let id = self.new_var(&var.text, var.span, Some(range));
@@ -732,7 +804,17 @@ impl<'a> Ctx<'a> {
 
     /// `min e in pick { .. }`: e is an entry of `pick`.
     #[allow(clippy::too_many_arguments)]
-    fn fold_places(&mut self, reduce: Option<ReduceOp>, op: &Ident, var: &Ident, places: ExprId, at: Span, body: &'a Expr, env: &Env<'a>, span: Span) -> Value<'a> {
+    fn fold_places(
+        &mut self,
+        reduce: Option<ReduceOp>,
+        op: &Ident,
+        var: &Ident,
+        places: ExprId,
+        at: Span,
+        body: &'a Expr,
+        env: &Env<'a>,
+        span: Span,
+    ) -> Value<'a> {
         let (Some(reduce), &[axis]) = (reduce, self.table.axes_of(places)) else {
             return self.error(Code::WrongKind, at, format!("`{}` over drawn places needs a list of them", op.text));
         };
@@ -753,7 +835,16 @@ impl<'a> Ctx<'a> {
 
     /// A fold over a list is written out.
     #[allow(clippy::too_many_arguments)]
-    fn fold_list(&mut self, op: &Ident, reduce: Option<ReduceOp>, var: &Ident, items: &Rc<[Value<'a>]>, body: &'a Expr, env: &Env<'a>, span: Span) -> Value<'a> {
+    fn fold_list(
+        &mut self,
+        op: &Ident,
+        reduce: Option<ReduceOp>,
+        var: &Ident,
+        items: &Rc<[Value<'a>]>,
+        body: &'a Expr,
+        env: &Env<'a>,
+        span: Span,
+    ) -> Value<'a> {
         let mut parts = Vec::new();
         for item in items.iter() {
             let inner = env.child();
@@ -851,25 +942,19 @@ impl<'a> Ctx<'a> {
     pub(super) fn indices(&mut self, indices: &'a [Expr], env: &Env<'a>) -> Option<Vec<Index>> {
         let mut all = Vec::new();
         for e in indices {
-            if self.site.auto {
-                self.declare_indices(e, env);
-            }
             let value = self.eval(e, env);
             all.push(self.as_index(&value, e.span)?);
         }
         Some(all)
     }
 
-    /// Names in a subscript that nothing else claims are index variables of the loss or metric.
-    fn declare_indices(&mut self, e: &'a Expr, env: &Env<'a>) {
+    /// Declares the index variables of a loss or metric: names in subscripts of data and equations that nothing else
+    /// claims, the variables of folds least of all.
+    pub(super) fn free_indices(&mut self, e: &'a Expr, env: &Env<'a>) {
         let mut names = Vec::new();
-        walk(e, &mut |e| {
-            if let ExprKind::Name(name) = &e.kind {
-                names.push(name);
-            }
-        });
-        for name in names {
-            if !self.is_known(name, env) {
+        subscripted(e, &mut Vec::new(), &mut names);
+        for (family, name) in names {
+            if env.get(&family.text).is_none() && self.family_named(&family.text).is_some() && !self.is_known(name, env) {
                 let id = self.new_var(&name.text, name.span, None);
                 self.site.vars.push((name.text.clone(), id));
                 self.site.active.push(id);
@@ -905,7 +990,10 @@ impl<'a> Ctx<'a> {
         }
         self.map(&inner, span, &mut |cx, e| {
             let Some(axis) = cx.table.axes_of(e).first().copied() else {
-                cx.report(Diagnostic::new(Code::WrongIndexCount, span, "this has no axis to take an entry of").help("subscripts of time come right after the name: `x[t].q`"));
+                cx.report(
+                    Diagnostic::new(Code::WrongIndexCount, span, "this has no axis to take an entry of")
+                        .help("subscripts of time come right after the name: `x[t].q`"),
+                );
                 return None;
             };
             match at {
@@ -954,49 +1042,83 @@ fn hir_op(op: Bin) -> BinaryOp {
 /// Calls `f` with an expression and every expression in it.
 pub(super) fn walk<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
     f(e);
-    let args = |args: &'a [ast::Arg], f: &mut dyn FnMut(&'a Expr)| {
-        for a in args {
-            if let ast::ArgKind::Value(e) | ast::ArgKind::Named(_, e) = &a.kind {
-                walk(e, f);
-            }
-        }
-    };
+    children(e, &mut |e| walk(e, f));
+}
+
+/// Calls `f` with the expressions right inside one.
+fn children<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
     match &e.kind {
-        ExprKind::Number(_) | ExprKind::Percent(_) | ExprKind::Text(_) | ExprKind::Name(_) | ExprKind::Next(_) | ExprKind::Error => {}
+        ExprKind::Number(_)
+        | ExprKind::Percent(_)
+        | ExprKind::Text(_)
+        | ExprKind::Name(_)
+        | ExprKind::Next(_)
+        | ExprKind::Error => {}
         ExprKind::List(items) => {
             for item in items {
                 if let ListItem::Value(e) | ListItem::Axis(_, e) = item {
-                    walk(e, f);
+                    f(e);
                 }
             }
         }
-        ExprKind::Record(fields) => fields.iter().for_each(|(_, e)| walk(e, f)),
+        ExprKind::Record(fields) => fields.iter().for_each(|(_, e)| f(e)),
         ExprKind::Fold { over, body, .. } => {
-            walk(over, f);
-            walk(body, f);
+            f(over);
+            f(body);
         }
         ExprKind::If { cond, then, other } => {
-            walk(cond, f);
-            walk(then, f);
-            walk(other, f);
+            f(cond);
+            f(then);
+            f(other);
         }
-        ExprKind::Rollout(equations) => equations.iter().for_each(|q| walk(&q.value, f)),
+        ExprKind::Rollout(equations) => equations.iter().for_each(|q| f(&q.value)),
         ExprKind::Index(e, indices) => {
-            walk(e, f);
-            indices.iter().for_each(|i| walk(i, f));
+            f(e);
+            indices.iter().for_each(f);
         }
-        ExprKind::Field(e, _) | ExprKind::Arrow(e, _) | ExprKind::Unary(_, e) => walk(e, f),
-        ExprKind::Call(e, a) => {
-            walk(e, f);
-            args(a, f);
+        ExprKind::Field(e, _) | ExprKind::Arrow(e, _) | ExprKind::Unary(_, e) => f(e),
+        ExprKind::Call(e, args) => {
+            f(e);
+            for a in args {
+                if let ast::ArgKind::Value(e) | ast::ArgKind::Named(_, e) = &a.kind {
+                    f(e);
+                }
+            }
         }
         ExprKind::Update(e, fields) => {
-            walk(e, f);
-            fields.iter().for_each(|(_, e)| walk(e, f));
+            f(e);
+            fields.iter().for_each(|(_, e)| f(e));
         }
         ExprKind::Binary(_, l, r) | ExprKind::Range { lo: l, hi: r, .. } => {
-            walk(l, f);
-            walk(r, f);
+            f(l);
+            f(r);
         }
+    }
+}
+
+/// Names in subscripts, with the name they stand behind; those that a fold around them binds are left out.
+fn subscripted<'a>(e: &'a Expr, bound: &mut Vec<&'a str>, out: &mut Vec<(&'a Ident, &'a Ident)>) {
+    match &e.kind {
+        ExprKind::Index(base, indices) => {
+            if let Some(family) = base.as_name() {
+                for index in indices {
+                    walk(index, &mut |e| {
+                        if let ExprKind::Name(n) = &e.kind
+                            && !bound.contains(&n.text.as_str())
+                        {
+                            out.push((family, n));
+                        }
+                    });
+                }
+            }
+            children(base, &mut |e| subscripted(e, bound, out));
+        }
+        ExprKind::Fold { var, over, body, .. } => {
+            subscripted(over, bound, out);
+            bound.push(&var.text);
+            subscripted(body, bound, out);
+            bound.pop();
+        }
+        _ => children(e, &mut |e| subscripted(e, bound, out)),
     }
 }

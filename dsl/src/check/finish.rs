@@ -11,7 +11,12 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, ExprId, Family, Index, Op, ParamId, System, VarId};
 
 impl<'a> Ctx<'a> {
-    pub(super) fn finish(&mut self, objective: Objective, act: Option<ActBuild>, settings: Option<Settings>) -> Option<hir::Model> {
+    pub(super) fn finish(
+        &mut self,
+        objective: Objective,
+        act: Option<ActBuild>,
+        settings: Option<Settings>,
+    ) -> Option<hir::Model> {
         let mut systems: Vec<System> = Vec::new();
         for id in [TRAIN, EVALUATE, ACT] {
             let build = std::mem::take(&mut self.systems[id]);
@@ -44,18 +49,36 @@ impl<'a> Ctx<'a> {
         self.shared_draws(&systems[TRAIN], &systems[EVALUATE]);
         let settings = settings?;
         let (build, state, next) = act?;
-        let records = self.systems[TRAIN].families.iter().enumerate().filter(|(_, f)| f.record).map(|(i, _)| hir::FamilyId(i as u32)).collect();
+        let records = self.systems[TRAIN]
+            .families
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| f.record)
+            .map(|(i, _)| hir::FamilyId(i as u32))
+            .collect();
         let act_system = systems.pop().unwrap_or_default();
         let evaluate = systems.pop().unwrap_or_default();
         let train = systems.pop().unwrap_or_default();
         let (low, high) = self.action_range();
         let action_name = self.members.action.map(|(t, _)| t.name.text.clone())?;
         let action = hir::Action { input: self.inputs.iter().position(|i| i.name == action_name)?, low, high };
-        let vars = self.vars.iter().map(|v| hir::Var { name: v.name.clone(), lo: v.range.map_or(0, |r| r.0), hi: v.range.map_or(0, |r| r.1) }).collect();
+        let vars = self
+            .vars
+            .iter()
+            .map(|v| hir::Var { name: v.name.clone(), lo: v.range.map_or(0, |r| r.0), hi: v.range.map_or(0, |r| r.1) })
+            .collect();
         let modules = (0..self.modules.len())
             .map(|i| {
                 let m = &self.modules[i];
-                hir::Module { name: m.name.clone(), kind: m.kind, signature: self.signature(i), params: m.params.clone(), ensemble: m.ensemble, slow: m.slow, span: m.span }
+                hir::Module {
+                    name: m.name.clone(),
+                    kind: m.kind,
+                    signature: self.signature(i),
+                    params: m.params.clone(),
+                    ensemble: m.ensemble,
+                    slow: m.slow,
+                    span: m.span,
+                }
             })
             .collect();
         let mut model = hir::Model {
@@ -93,12 +116,22 @@ impl<'a> Ctx<'a> {
     fn solve(&mut self, systems: &mut [System], objective: &Objective) {
         for (id, sites) in [(TRAIN, objective.train_sites.as_slice()), (EVALUATE, &objective.evaluate_sites), (ACT, &[])] {
             self.sizes = if id == EVALUATE { super::Sizes::Evaluate } else { super::Sizes::Train };
-            let inputs: Vec<(String, (i64, i64))> = (0..self.inputs.len()).map(|i| (self.inputs[i].name.clone(), self.input_domain(i))).collect();
+            let inputs: Vec<(String, (i64, i64))> =
+                (0..self.inputs.len()).map(|i| (self.inputs[i].name.clone(), self.input_domain(i))).collect();
             let mut found = Vec::new();
             // Acting reads the training's values at "now", which `act_state` follows itself.
-            let inputs = if id == ACT { inputs.into_iter().map(|(n, _)| (n, (i64::MIN / 4, i64::MAX / 4))).collect() } else { inputs };
+            let inputs =
+                if id == ACT { inputs.into_iter().map(|(n, _)| (n, (i64::MIN / 4, i64::MAX / 4))).collect() } else { inputs };
             time::solve(
-                time::Problem { exprs: &self.table.nodes, vars: &mut self.vars, system: &mut systems[id], sites, inputs: &inputs, outer: None },
+                time::Problem {
+                    exprs: &self.table.nodes,
+                    vars: &mut self.vars,
+                    system: &mut systems[id],
+                    sites,
+                    touched: &self.systems[id].touched,
+                    inputs: &inputs,
+                    outer: None,
+                },
                 &mut found,
             );
             for d in found {
@@ -137,8 +170,12 @@ impl<'a> Ctx<'a> {
                 };
                 if index.iter().any(|i| i.shifted().is_none_or(|(v, c)| Some(v) != var || c != 0)) {
                     self.report(
-                        Diagnostic::new(Code::NotPointwise, span, "an on-policy update sees single steps, and this is another step")
-                            .help("compute it when the data is collected: `record x[t] = ..`"),
+                        Diagnostic::new(
+                            Code::NotPointwise,
+                            span,
+                            "an on-policy update sees single steps, and this is another step",
+                        )
+                        .help("compute it when the data is collected: `record x[t] = ..`"),
                     );
                     return;
                 }
@@ -153,7 +190,8 @@ impl<'a> Ctx<'a> {
         for (i, from) in self.draw_from.iter().enumerate() {
             if let DrawFrom::Values(parts) = from {
                 // A part's families are those of the system it was elaborated in: the larger set decides.
-                self.draws[i].per_sample = parts.iter().any(|e| expr_varies(&self.table.nodes, *e, &a) || expr_varies(&self.table.nodes, *e, &b));
+                self.draws[i].per_sample =
+                    parts.iter().any(|e| expr_varies(&self.table.nodes, *e, &a) || expr_varies(&self.table.nodes, *e, &b));
             }
         }
     }
@@ -162,15 +200,24 @@ impl<'a> Ctx<'a> {
         let mut found = Vec::new();
         for f in &self.systems[TRAIN].families {
             let input = self.inputs.iter().any(|i| i.name == f.name);
-            let read = f.used || f.record || input || self.systems[EVALUATE].find(&f.name).is_some_and(|id| self.systems[EVALUATE].families[id].used);
+            let read = f.used
+                || f.record
+                || input
+                || self.systems[EVALUATE].find(&f.name).is_some_and(|id| self.systems[EVALUATE].families[id].used);
             if !read {
-                found.push(Diagnostic::new(Code::Unused, f.span, format!("nothing reads `{}`", f.name)).help("use it in a loss, or leave it out"));
+                found.push(
+                    Diagnostic::new(Code::Unused, f.span, format!("nothing reads `{}`", f.name))
+                        .help("use it in a loss, or leave it out"),
+                );
             }
         }
         let uses = |i: usize| self.table.nodes.iter().any(|n| n.op == Op::Schedule(i));
         for (i, s) in self.schedules.iter().enumerate() {
             if !uses(i) {
-                found.push(Diagnostic::new(Code::Unused, s.span, format!("nothing reads the schedule `{}`", s.name)).help("leave it out"));
+                found.push(
+                    Diagnostic::new(Code::Unused, s.span, format!("nothing reads the schedule `{}`", s.name))
+                        .help("leave it out"),
+                );
             }
         }
         for d in found {
@@ -183,7 +230,13 @@ fn plain(build: &SystemBuild<'_>) -> System {
     let families = build
         .families
         .iter()
-        .map(|f| Family { name: f.name.clone(), arity: f.arity, leaves: f.leaves.clone(), defs: f.defs.clone(), domain: Vec::new() })
+        .map(|f| Family {
+            name: f.name.clone(),
+            arity: f.arity,
+            leaves: f.leaves.clone(),
+            defs: f.defs.clone(),
+            domain: Vec::new(),
+        })
         .collect();
     System { families, defs: build.defs.clone(), stages: Vec::new() }
 }

@@ -95,7 +95,10 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
                 ),
                 // A file of blocks, functions or tasks is fine on its own; an empty one is a mistake.
                 None if items.is_empty() => {
-                    diagnostics.push(Diagnostic::new(Code::NoModel, Span::new(file, 0, 0), "this file is empty").help("start one with `wmc new NAME`"));
+                    diagnostics.push(
+                        Diagnostic::new(Code::NoModel, Span::new(file, 0, 0), "this file is empty")
+                            .help("start one with `wmc new NAME`"),
+                    );
                 }
                 None => {}
             }
@@ -128,8 +131,6 @@ pub(crate) struct Site {
     pub vars: Vec<(String, VarId)>,
     /// Variables that a draw here varies over.
     pub active: Vec<VarId>,
-    /// Unknown subscripts become variables (losses, metrics, statistics).
-    pub auto: bool,
     pub draw_base: String,
     pub draws: usize,
     /// Parts of the distribution that a draw comes from, and whether each sample has its own.
@@ -139,6 +140,8 @@ pub(crate) struct Site {
     pub training: bool,
     /// `reset c` of the equation with its `with` families: reads of these see the base where c holds.
     pub reset: Option<Reset>,
+    /// Everything that was read, whether or not the value needs it in the end.
+    pub touched: Vec<ExprId>,
 }
 
 #[derive(Clone, Default)]
@@ -193,7 +196,7 @@ pub(crate) struct Ctx<'a> {
     call_args: HashMap<ExprId, Vec<Vec<ExprId>>>,
     /// Carries that a planner gives a new value.
     act_next: Vec<(usize, ExprId)>,
-    carry_bases: HashMap<String, usize>,
+    act_pending: Vec<planner::PendingNext<'a>>,
     consts: HashMap<(String, bool), Value<'a>>,
     consts_open: Vec<String>,
     holes: u32,
@@ -235,7 +238,7 @@ impl<'a> Ctx<'a> {
             expected: None,
             call_args: HashMap::new(),
             act_next: Vec::new(),
-            carry_bases: HashMap::new(),
+            act_pending: Vec::new(),
             consts: HashMap::new(),
             consts_open: Vec::new(),
             holes: 0,
@@ -253,7 +256,11 @@ impl<'a> Ctx<'a> {
         {
             let inner = d.primary.clone();
             d.primary.span = call;
-            d.primary.text = if inner.text.is_empty() { format!("in this use of `{name}`") } else { format!("in this use of `{name}`: {}", inner.text) };
+            d.primary.text = if inner.text.is_empty() {
+                format!("in this use of `{name}`")
+            } else {
+                format!("in this use of `{name}`: {}", inner.text)
+            };
             d.secondary.retain(|l| !in_prelude(l.span));
         }
         if self.diagnostics.len() < MAX_DIAGNOSTICS && !self.diagnostics.contains(&d) {
@@ -327,13 +334,13 @@ impl Site {
         Site {
             vars: Vec::new(),
             active: Vec::new(),
-            auto: false,
             draw_base: String::new(),
             draws: 0,
             draw_from: DrawFrom::Shared,
             system,
             training: false,
             reset: None,
+            touched: Vec::new(),
         }
     }
 }

@@ -61,8 +61,16 @@ enum InputTy {
 #[derive(Clone)]
 enum Out<'a> {
     Axes(Vec<AxisId>),
-    Fields { latent: Option<usize>, fields: Vec<(String, Vec<AxisId>)> },
-    Dist { def: &'a ast::Dist, settings: Vec<(String, Value<'a>)>, letters: Vec<(String, Value<'a>)>, raw: Vec<(String, Vec<AxisId>)> },
+    Fields {
+        latent: Option<usize>,
+        fields: Vec<(String, Vec<AxisId>)>,
+    },
+    Dist {
+        def: &'a ast::Dist,
+        settings: Vec<(String, Value<'a>)>,
+        letters: Vec<(String, Value<'a>)>,
+        raw: Vec<(String, Vec<AxisId>)>,
+    },
     Unknown,
 }
 
@@ -145,12 +153,20 @@ impl<'a> Ctx<'a> {
             let Some(module) = self.module_named(&name.text) else {
                 let names: Vec<String> = self.modules.iter().map(|m| m.name.clone()).collect();
                 self.report(
-                    Diagnostic::new(Code::UnknownName, name.span, format!("there is no net `{}`", name.text)).suggest(&name.text, names.iter().map(String::as_str)),
+                    Diagnostic::new(Code::UnknownName, name.span, format!("there is no net `{}`", name.text))
+                        .suggest(&name.text, names.iter().map(String::as_str)),
                 );
                 continue;
             };
             if setting.name.text != "tau" {
-                self.report(Diagnostic::new(Code::UnknownSetting, setting.name.span, format!("a slow copy has no setting `{}`", setting.name.text)).help("write `with tau = 0.01`"));
+                self.report(
+                    Diagnostic::new(
+                        Code::UnknownSetting,
+                        setting.name.span,
+                        format!("a slow copy has no setting `{}`", setting.name.text),
+                    )
+                    .help("write `with tau = 0.01`"),
+                );
                 continue;
             }
             let env = self.model_env(setting.value.span.file);
@@ -158,7 +174,8 @@ impl<'a> Ctx<'a> {
             let Some(tau) = self.as_number(&value, setting.value.span) else { continue };
             if !(0.0..=1.0).contains(&tau) {
                 self.report(
-                    Diagnostic::new(Code::BadSetting, setting.value.span, format!("`tau` is {tau}")).help("it is the share of the fast copy in each update: between 0 and 1, mostly 0.01"),
+                    Diagnostic::new(Code::BadSetting, setting.value.span, format!("`tau` is {tau}"))
+                        .help("it is the share of the fast copy in each update: between 0 and 1, mostly 0.01"),
                 );
             }
             self.modules[module].slow = Some(SlowCopy { tau });
@@ -224,8 +241,13 @@ impl<'a> Ctx<'a> {
             }
             found => {
                 let slow: Vec<String> = self.modules.iter().filter(|m| m.slow.is_some()).map(|m| m.name.clone()).collect();
-                let d = Diagnostic::new(Code::UnknownName, name.span, format!("`{}` has no slow copy", name.text)).suggest(&name.text, slow.iter().map(String::as_str));
-                self.report(if found.is_some() { d.help(format!("declare it: `slow {} with tau = 0.01`", name.text)) } else { d });
+                let d = Diagnostic::new(Code::UnknownName, name.span, format!("`{}` has no slow copy", name.text))
+                    .suggest(&name.text, slow.iter().map(String::as_str));
+                self.report(if found.is_some() {
+                    d.help(format!("declare it: `slow {} with tau = 0.01`", name.text))
+                } else {
+                    d
+                });
                 Value::Error
             }
         }
@@ -248,9 +270,14 @@ impl<'a> Ctx<'a> {
             None => {
                 let names: Vec<String> = memories.iter().map(|m| self.modules[*m].name.clone()).collect();
                 let d = match (name, names.as_slice()) {
-                    (_, []) => Diagnostic::new(Code::UnknownName, span, "this model has no memory").help("declare one: `memory m(z, a) -> [M] = gru(width = 64) reset first`"),
-                    (Some(name), _) => Diagnostic::new(Code::UnknownName, name.span, format!("there is no memory `{}`", name.text)).suggest(&name.text, names.iter().map(String::as_str)),
-                    (None, _) => Diagnostic::new(Code::AmbiguousName, span, "this model has several memories").help(format!("say which: `memory.{}(..)`", names[0])),
+                    (_, []) => Diagnostic::new(Code::UnknownName, span, "this model has no memory")
+                        .help("declare one: `memory m(z, a) -> [M] = gru(width = 64) reset first`"),
+                    (Some(name), _) => {
+                        Diagnostic::new(Code::UnknownName, name.span, format!("there is no memory `{}`", name.text))
+                            .suggest(&name.text, names.iter().map(String::as_str))
+                    }
+                    (None, _) => Diagnostic::new(Code::AmbiguousName, span, "this model has several memories")
+                        .help(format!("say which: `memory.{}(..)`", names[0])),
                 };
                 self.report(d);
                 Value::Error
@@ -283,7 +310,14 @@ impl<'a> Ctx<'a> {
 
     fn instantiate_param(&mut self, module: usize, decl: &'a Typed, init: &'a ast::Expr) {
         let env = self.model_env(decl.name.span.file);
-        self.instance = Some(Instance { path: String::new(), module, mode: Mode::Fast, ensemble: None, carries: Carries::None, touched: HashSet::new() });
+        self.instance = Some(Instance {
+            path: String::new(),
+            module,
+            mode: Mode::Fast,
+            ensemble: None,
+            carries: Carries::None,
+            touched: HashSet::new(),
+        });
         self.param_value(decl, init, &decl.name.text.clone(), decl.name.span, &env);
     }
 
@@ -314,9 +348,21 @@ impl<'a> Ctx<'a> {
         let Some(block) = self.block_named(&memory.block) else { return };
         let Some(args) = self.net_args(module, args, memory.block.span) else { return };
         let env = self.model_env(memory.name.span.file);
-        self.instance = Some(Instance { path: memory.name.text.clone(), module, mode: Mode::Fast, ensemble: None, carries: Carries::Find(Vec::new()), touched: HashSet::new() });
+        self.instance = Some(Instance {
+            path: memory.name.text.clone(),
+            module,
+            mode: Mode::Fast,
+            ensemble: None,
+            carries: Carries::Find(Vec::new()),
+            touched: HashSet::new(),
+        });
         // Axes with a size in the declaration are wanted; a bare letter is whatever the block returns.
-        let wanted: Option<Vec<AxisId>> = if memory.out.axes.iter().all(|a| a.size.is_some() || self.dim_is_declared(&a.name.text)) { self.shape(&memory.out, &env) } else { None };
+        let wanted: Option<Vec<AxisId>> =
+            if memory.out.axes.iter().all(|a| a.size.is_some() || self.dim_is_declared(&a.name.text)) {
+                self.shape(&memory.out, &env)
+            } else {
+                None
+            };
         let value = self.call_block(block, args, &memory.block.args, &env, wanted.clone(), memory.block.span);
         let instance = self.instance.take();
         let Some(Instance { carries: Carries::Find(found), .. }) = instance else { return };
@@ -326,7 +372,8 @@ impl<'a> Ctx<'a> {
         if have.len() != memory.out.axes.len() {
             let shown = self.table.show(&have);
             self.report(
-                Diagnostic::new(Code::AxesMismatch, memory.out.span, format!("`{}` returns {shown}", memory.block.name.text)).help("name as many axes as it returns"),
+                Diagnostic::new(Code::AxesMismatch, memory.out.span, format!("`{}` returns {shown}", memory.block.name.text))
+                    .help("name as many axes as it returns"),
             );
             return;
         }
@@ -400,7 +447,8 @@ impl<'a> Ctx<'a> {
             _ => {
                 let names: Vec<String> = found.into_iter().map(|(_, n)| n).collect();
                 self.report(
-                    Diagnostic::new(Code::AmbiguousName, name.span, format!("`{text}` could be {}", names.join(" or "))).help(format!("give its shape: `{text}: [..]`")),
+                    Diagnostic::new(Code::AmbiguousName, name.span, format!("`{text}` could be {}", names.join(" or ")))
+                        .help(format!("give its shape: `{text}: [..]`")),
                 );
                 InputTy::Unknown
             }
@@ -418,7 +466,10 @@ impl<'a> Ctx<'a> {
                 Type::Name(name) => match self.type_named(name) {
                     InputTy::Axes(axes) => out.push((field.name.text.clone(), axes)),
                     _ => {
-                        self.report(Diagnostic::new(Code::WrongKind, name.span, "a field of a net's output is an array").help("write its shape"));
+                        self.report(
+                            Diagnostic::new(Code::WrongKind, name.span, "a field of a net's output is an array")
+                                .help("write its shape"),
+                        );
                         return Out::Unknown;
                     }
                 },
@@ -442,9 +493,19 @@ impl<'a> Ctx<'a> {
             _ => {
                 let mut known: Vec<String> = self.latents.iter().map(|l| l.name.clone()).collect();
                 known.extend(self.inputs.iter().map(|i| i.name.clone()));
-                known.extend(self.program.names(call.name.span.file).filter(|n| matches!(self.program.find(call.name.span.file, n), Some(Item::Dist(_)))).map(str::to_string));
+                known.extend(
+                    self.program
+                        .names(call.name.span.file)
+                        .filter(|n| matches!(self.program.find(call.name.span.file, n), Some(Item::Dist(_))))
+                        .map(str::to_string),
+                );
                 self.report(
-                    Diagnostic::new(Code::UnknownName, call.name.span, format!("`{}` is neither a latent nor a distribution", call.name.text)).suggest(&call.name.text, known.iter().map(String::as_str)),
+                    Diagnostic::new(
+                        Code::UnknownName,
+                        call.name.span,
+                        format!("`{}` is neither a latent nor a distribution", call.name.text),
+                    )
+                    .suggest(&call.name.text, known.iter().map(String::as_str)),
                 );
                 Out::Unknown
             }
@@ -463,7 +524,12 @@ impl<'a> Ctx<'a> {
             let event = args.first().and_then(|a| if let ast::ArgKind::Value(e) = &a.kind { Some(e) } else { None });
             let Some(e) = event else {
                 self.report(
-                    Diagnostic::new(Code::WrongArguments, call.span, format!("`{}` needs the shape of what it describes", def.name.text)).help(format!("write `{}([A], ..)`", def.name.text)),
+                    Diagnostic::new(
+                        Code::WrongArguments,
+                        call.span,
+                        format!("`{}` needs the shape of what it describes", def.name.text),
+                    )
+                    .help(format!("write `{}([A], ..)`", def.name.text)),
                 );
                 return Out::Unknown;
             };
@@ -481,11 +547,17 @@ impl<'a> Ctx<'a> {
             args = &args[1..];
         }
         let statics: Vec<&'a ParamDecl> = def.params.iter().filter(|p| p.default.is_some()).collect();
-        let Some(settings) = self.bind_settings(&def.name.text, &statics, args, env, &scope, call.span) else { return Out::Unknown };
+        let Some(settings) = self.bind_settings(&def.name.text, &statics, args, env, &scope, call.span) else {
+            return Out::Unknown;
+        };
         let mut shapes = Vec::new();
         for p in raw {
             let Some(Type::Shape(shape)) = &p.ty else {
-                self.report(Diagnostic::new(Code::WrongKind, p.span, format!("`{}` needs a shape to be a head's distribution", p.name.text)));
+                self.report(Diagnostic::new(
+                    Code::WrongKind,
+                    p.span,
+                    format!("`{}` needs a shape to be a head's distribution", p.name.text),
+                ));
                 return Out::Unknown;
             };
             let Some(axes) = self.shape(shape, &scope) else { return Out::Unknown };
@@ -538,11 +610,18 @@ impl<'a> Ctx<'a> {
             Some(Item::Block(block)) => Some(block),
             other => {
                 let d = if other.is_some() {
-                    Diagnostic::new(Code::WrongKind, call.name.span, format!("`{}` is not a block", call.name.text)).help("a net is built from a `block`, such as `mlp([256], silu)`")
+                    Diagnostic::new(Code::WrongKind, call.name.span, format!("`{}` is not a block", call.name.text))
+                        .help("a net is built from a `block`, such as `mlp([256], silu)`")
                 } else {
                     let file = call.name.span.file;
-                    let blocks: Vec<String> = self.program.names(file).filter(|n| matches!(self.program.find(file, n), Some(Item::Block(_)))).map(str::to_string).collect();
-                    Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no block `{}`", call.name.text)).suggest(&call.name.text, blocks.iter().map(String::as_str))
+                    let blocks: Vec<String> = self
+                        .program
+                        .names(file)
+                        .filter(|n| matches!(self.program.find(file, n), Some(Item::Block(_))))
+                        .map(str::to_string)
+                        .collect();
+                    Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no block `{}`", call.name.text))
+                        .suggest(&call.name.text, blocks.iter().map(String::as_str))
                 };
                 self.report(d);
                 None
@@ -557,7 +636,12 @@ impl<'a> Ctx<'a> {
         if args.len() != inputs.len() {
             let names: Vec<&str> = inputs.iter().map(|i| i.name.as_str()).collect();
             self.report(
-                Diagnostic::new(Code::WrongArguments, span, format!("`{name}` takes {} and gets {}", count(inputs.len(), "argument"), args.len())).note(format!("its parameters are {}", super::listed(names))),
+                Diagnostic::new(
+                    Code::WrongArguments,
+                    span,
+                    format!("`{name}` takes {} and gets {}", count(inputs.len(), "argument"), args.len()),
+                )
+                .note(format!("its parameters are {}", super::listed(names))),
             );
             return None;
         }
@@ -588,8 +672,12 @@ impl<'a> Ctx<'a> {
         }
         if wants != 1 {
             self.report(
-                Diagnostic::new(Code::WrongArguments, span, format!("`{}` reads {}, and `{name}` gives {}", block.name.text, count(wants, "array"), parts.len()))
-                    .help("a block reads one vector, or as many arrays as the net has parameters"),
+                Diagnostic::new(
+                    Code::WrongArguments,
+                    span,
+                    format!("`{}` reads {}, and `{name}` gives {}", block.name.text, count(wants, "array"), parts.len()),
+                )
+                .help("a block reads one vector, or as many arrays as the net has parameters"),
             );
             return None;
         }
@@ -600,7 +688,8 @@ impl<'a> Ctx<'a> {
     fn net_arg(&mut self, net: &str, input: &Input, arg: &Value<'a>, span: Span) -> Option<Vec<ExprId>> {
         let wrong = |cx: &mut Self, have: String, want: String| {
             cx.report(
-                Diagnostic::new(Code::AxesMismatch, span, format!("`{net}` wants `{}` with axes {want}", input.name)).here(format!("gets {have}")),
+                Diagnostic::new(Code::AxesMismatch, span, format!("`{net}` wants `{}` with axes {want}", input.name))
+                    .here(format!("gets {have}")),
             );
             None
         };
@@ -671,7 +760,8 @@ impl<'a> Ctx<'a> {
         };
         // The net's own scope: it must not see where it is called from, but for what it draws.
         let env = self.model_env(net.name.span.file);
-        let instance = Instance { path: net.name.text.clone(), module, mode, ensemble, carries: Carries::None, touched: HashSet::new() };
+        let instance =
+            Instance { path: net.name.text.clone(), module, mode, ensemble, carries: Carries::None, touched: HashSet::new() };
         let outer = self.instance.replace(instance);
         let held = self.held_by.take();
         let expected = self.expected.take();
@@ -730,7 +820,8 @@ impl<'a> Ctx<'a> {
                 Value::Record(Rc::new(Record { latent, fields }))
             }
             Out::Dist { def, settings, letters, raw } => {
-                let mut args: Vec<(String, Value<'a>)> = raw.into_iter().zip(parts).map(|((n, _), e)| (n, Value::tensor(e))).collect();
+                let mut args: Vec<(String, Value<'a>)> =
+                    raw.into_iter().zip(parts).map(|((n, _), e)| (n, Value::tensor(e))).collect();
                 args.extend(settings);
                 self.make_dist(def, args, letters, Some((module, mode)))
             }
@@ -766,7 +857,10 @@ impl<'a> Ctx<'a> {
         let callee = self.lookup(&via.name, env);
         let Value::Callable(callable) = callee else {
             if !callee.is_error() {
-                self.report(Diagnostic::new(Code::NotCallable, via.name.span, format!("`{}` is {}", via.name.text, callee.describe())).help("`via` wants a function, such as `tanh`"));
+                self.report(
+                    Diagnostic::new(Code::NotCallable, via.name.span, format!("`{}` is {}", via.name.text, callee.describe()))
+                        .help("`via` wants a function, such as `tanh`"),
+                );
             }
             return Value::Error;
         };
@@ -781,8 +875,12 @@ impl<'a> Ctx<'a> {
         let want = self.modules[module].inputs.len() + 1;
         if args.len() != want {
             let names: Vec<&str> = self.modules[module].inputs.iter().map(|i| i.name.as_str()).collect();
-            let d = Diagnostic::new(Code::WrongArguments, span, format!("`memory` takes {} and gets {}", count(want, "argument"), args.len()))
-                .note(format!("{}, and last what it remembers, as in `{}[t-1]`", super::listed(names), memory.name.text));
+            let d = Diagnostic::new(
+                Code::WrongArguments,
+                span,
+                format!("`memory` takes {} and gets {}", count(want, "argument"), args.len()),
+            )
+            .note(format!("{}, and last what it remembers, as in `{}[t-1]`", super::listed(names), memory.name.text));
             self.report(d);
             return Value::Error;
         }
@@ -793,8 +891,12 @@ impl<'a> Ctx<'a> {
             Value::Zeros | Value::Num(_) => carries.iter().map(|c| self.carries[*c].init).collect(),
             Value::Error => return Value::Error,
             other => {
-                let d = Diagnostic::new(Code::WrongKind, span, format!("the last argument of `memory` is what it remembers, and this is {}", other.describe()))
-                    .help(format!("write `{}[t-1]`, or `zeros` to start anew", memory.name.text));
+                let d = Diagnostic::new(
+                    Code::WrongKind,
+                    span,
+                    format!("the last argument of `memory` is what it remembers, and this is {}", other.describe()),
+                )
+                .help(format!("write `{}[t-1]`, or `zeros` to start anew", memory.name.text));
                 self.report(d);
                 return Value::Error;
             }
@@ -803,7 +905,14 @@ impl<'a> Ctx<'a> {
         let Some(block) = self.block_named(&memory.block) else { return Value::Error };
         let env = self.model_env(memory.name.span.file);
         let step = Carries::Step { given: carries.iter().copied().zip(given.iter().copied()).collect(), next: Vec::new() };
-        let instance = Instance { path: memory.name.text.clone(), module, mode: Mode::Fast, ensemble: None, carries: step, touched: HashSet::new() };
+        let instance = Instance {
+            path: memory.name.text.clone(),
+            module,
+            mode: Mode::Fast,
+            ensemble: None,
+            carries: step,
+            touched: HashSet::new(),
+        };
         let outer = self.instance.replace(instance);
         let held = self.held_by.take();
         let expected = self.expected.take();
@@ -814,18 +923,22 @@ impl<'a> Ctx<'a> {
         self.expected = expected;
         let Some(Instance { carries: Carries::Step { next, .. }, .. }) = instance else { return Value::Error };
         let Some(out) = self.as_tensor(&value, span) else { return Value::Error };
-        let carries = carries
-            .iter()
-            .zip(given)
-            .map(|(c, old)| next.iter().find(|(n, _)| n == c).map_or(old, |(_, new)| *new))
-            .collect();
+        let carries =
+            carries.iter().zip(given).map(|(c, old)| next.iter().find(|(n, _)| n == c).map_or(old, |(_, new)| *new)).collect();
         Value::Memory(Rc::new(MemoryValue { module, out, carries }))
     }
 
     // ---- parameters
 
     /// A parameter's array, made on first sight of its path.
-    pub(super) fn param_value(&mut self, decl: &'a Typed, init: &'a ast::Expr, path: &str, span: Span, env: &Env<'a>) -> Value<'a> {
+    pub(super) fn param_value(
+        &mut self,
+        decl: &'a Typed,
+        init: &'a ast::Expr,
+        path: &str,
+        span: Span,
+        env: &Env<'a>,
+    ) -> Value<'a> {
         let Type::Shape(shape) = &decl.ty else {
             return self.error(Code::WrongKind, decl.name.span, "a parameter needs a shape, such as `[O, I]`");
         };
@@ -836,7 +949,8 @@ impl<'a> Ctx<'a> {
         let (module, mode, ensemble) = (instance.module, instance.mode, instance.ensemble);
         if !instance.touched.insert(path.to_string()) {
             self.report(
-                Diagnostic::new(Code::ParameterClash, span, format!("two parameters would be called `{path}`")).help("hold each of the two calls in a `let` of its own: the name of the `let` becomes part of the path"),
+                Diagnostic::new(Code::ParameterClash, span, format!("two parameters would be called `{path}`"))
+                    .help("hold each of the two calls in a `let` of its own: the name of the `let` becomes part of the path"),
             );
             return Value::Error;
         }
@@ -866,7 +980,16 @@ impl<'a> Ctx<'a> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn new_param(&mut self, decl: &'a Typed, init: &'a ast::Expr, path: &str, axes: &[AxisId], module: usize, ensemble: Option<(AxisId, VarId)>, env: &Env<'a>) -> Option<ParamId> {
+    fn new_param(
+        &mut self,
+        decl: &'a Typed,
+        init: &'a ast::Expr,
+        path: &str,
+        axes: &[AxisId],
+        module: usize,
+        ensemble: Option<(AxisId, VarId)>,
+        env: &Env<'a>,
+    ) -> Option<ParamId> {
         let mut site = Site::outside(TRAIN);
         site.draw_base = path.to_string();
         site.draw_from = DrawFrom::Shared;
@@ -877,7 +1000,9 @@ impl<'a> Ctx<'a> {
         if let Some(extra) = self.table.axes_of(value).iter().find(|a| !axes.contains(a)) {
             let (extra, want) = (self.table.show_axis(*extra), self.table.show(axes));
             self.report(
-                Diagnostic::new(Code::AxesMismatch, init.span, "the initial value has an axis that the parameter has not").here(format!("has the axis {extra}")).label(decl.name.span, format!("has axes {want}")),
+                Diagnostic::new(Code::AxesMismatch, init.span, "the initial value has an axis that the parameter has not")
+                    .here(format!("has the axis {extra}"))
+                    .label(decl.name.span, format!("has axes {want}")),
             );
             return None;
         }
@@ -911,7 +1036,9 @@ impl<'a> Ctx<'a> {
             }
             (Out::Dist { def, .. }, _) => def.name.text.clone(),
             (Out::Unknown, Decl::Memory(_)) => shape(&m.memory_out),
-            (Out::Unknown, Decl::Param(..)) => return m.params.first().map_or_else(String::new, |p| shape(&self.params[p.0 as usize].axes)),
+            (Out::Unknown, Decl::Param(..)) => {
+                return m.params.first().map_or_else(String::new, |p| shape(&self.params[p.0 as usize].axes));
+            }
             (Out::Unknown, _) => "?".to_string(),
         };
         let ensemble = m.ensemble.map_or_else(String::new, |a| format!("[{}]", self.table.name(a)));

@@ -24,6 +24,7 @@ struct Mean {
     value: ExprId,
     condition: Option<ExprId>,
     vars: Vec<VarId>,
+    touched: Vec<ExprId>,
 }
 
 impl<'a> Ctx<'a> {
@@ -35,7 +36,10 @@ impl<'a> Ctx<'a> {
             let value = e.unwrap_or_else(|| self.table.constant(0.0, bind.value.span));
             if !self.table.axes_of(value).is_empty() {
                 let shown = self.table.show(self.table.axes_of(value));
-                self.report(Diagnostic::new(Code::NotScalar, bind.value.span, format!("the schedule `{}` is one number", bind.name.text)).here(format!("this has axes {shown}")));
+                self.report(
+                    Diagnostic::new(Code::NotScalar, bind.value.span, format!("the schedule `{}` is one number", bind.name.text))
+                        .here(format!("this has axes {shown}")),
+                );
             }
             self.schedules.push(hir::Schedule { name: bind.name.text.clone(), value, span: bind.name.span });
         }
@@ -54,7 +58,13 @@ impl<'a> Ctx<'a> {
         for e in self.members.diagnose.clone() {
             let what = format!("`{}` of `diagnose`", e.place.name.text);
             if let Some(mean) = self.mean(EVALUATE, &e.place.name.text, &e.value, &[&e.clauses], &[], false) {
-                objective.evaluate_sites.push(super::time::Site { vars: mean.vars.clone(), values: vec![mean.value], span: e.value.span, what });
+                objective.evaluate_sites.push(super::time::Site {
+                    vars: mean.vars.clone(),
+                    values: vec![mean.value],
+                    touched: mean.touched.clone(),
+                    span: e.value.span,
+                    what,
+                });
                 objective.diagnose.push(hir::Diagnosis { name: e.place.name.text.clone(), value: mean.value, vars: mean.vars });
             }
         }
@@ -72,33 +82,68 @@ impl<'a> Ctx<'a> {
             let (Some(init), Some(mean)) = (start, mean) else {
                 // Keep the places of the others.
                 let zero = self.table.constant(0.0, name.span);
-                self.running.push(hir::Running { name: name.text.clone(), value: zero, init: zero, vars: Vec::new(), span: name.span });
+                self.running.push(hir::Running {
+                    name: name.text.clone(),
+                    value: zero,
+                    init: zero,
+                    vars: Vec::new(),
+                    span: name.span,
+                });
                 continue;
             };
             let what = format!("the running value `{}`", name.text);
-            objective.train_sites.push(super::time::Site { vars: mean.vars.clone(), values: vec![mean.value], span: value.span, what });
-            self.running.push(hir::Running { name: name.text.clone(), value: mean.value, init, vars: mean.vars, span: name.span });
+            objective.train_sites.push(super::time::Site {
+                vars: mean.vars.clone(),
+                values: vec![mean.value],
+                touched: mean.touched.clone(),
+                span: value.span,
+                what,
+            });
+            self.running.push(hir::Running {
+                name: name.text.clone(),
+                value: mean.value,
+                init,
+                vars: mean.vars,
+                span: name.span,
+            });
         }
     }
 
     /// An expression whose free subscripts are averaged over.
-    fn mean(&mut self, system: usize, name: &str, value: &'a Expr, clauses: &[&'a [Clause]], bound: &[(String, VarId)], scalar: bool) -> Option<Mean> {
+    fn mean(
+        &mut self,
+        system: usize,
+        name: &str,
+        value: &'a Expr,
+        clauses: &[&'a [Clause]],
+        bound: &[(String, VarId)],
+        scalar: bool,
+    ) -> Option<Mean> {
         let env = self.model_env(value.span.file);
         self.mean_in(system, name, value, clauses, bound, scalar, &env)
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn mean_in(&mut self, system: usize, name: &str, value: &'a Expr, clauses: &[&'a [Clause]], bound: &[(String, VarId)], scalar: bool, env: &Env<'a>) -> Option<Mean> {
+    fn mean_in(
+        &mut self,
+        system: usize,
+        name: &str,
+        value: &'a Expr,
+        clauses: &[&'a [Clause]],
+        bound: &[(String, VarId)],
+        scalar: bool,
+        env: &Env<'a>,
+    ) -> Option<Mean> {
         let site = Site {
             vars: bound.to_vec(),
             active: bound.iter().map(|(_, v)| *v).collect(),
-            auto: true,
             draw_base: name.to_string(),
             draws: 0,
             draw_from: DrawFrom::Sample,
             system,
             training: system == TRAIN,
             reset: None,
+            touched: Vec::new(),
         };
         let (result, site) = self.at_site(site, |cx| {
             for clause in clauses.iter().copied().flatten() {
@@ -106,6 +151,12 @@ impl<'a> Ctx<'a> {
                     for (var, domain) in iters {
                         cx.for_clause(var, domain, env, true);
                     }
+                }
+            }
+            cx.free_indices(value, env);
+            for clause in clauses.iter().copied().flatten() {
+                if let ClauseKind::Where(c) = &clause.kind {
+                    cx.free_indices(c, env);
                 }
             }
             let v = cx.eval(value, env);
@@ -118,13 +169,23 @@ impl<'a> Ctx<'a> {
                         let c_expr = cx.as_tensor(&v, c.span)?;
                         if !cx.table.axes_of(c_expr).is_empty() {
                             let shown = cx.table.show(cx.table.axes_of(c_expr));
-                            cx.report(Diagnostic::new(Code::NotScalar, c.span, "a condition is one truth value for each sample and step").here(format!("this has axes {shown}")));
+                            cx.report(
+                                Diagnostic::new(
+                                    Code::NotScalar,
+                                    c.span,
+                                    "a condition is one truth value for each sample and step",
+                                )
+                                .here(format!("this has axes {shown}")),
+                            );
                             return None;
                         }
                         condition = Some(c_expr);
                     }
                     ClauseKind::With(_) | ClauseKind::Reset(_) => {
-                        cx.report(Diagnostic::new(Code::WrongKind, clause.span, "only an equation has a start").help("move it to the equation that it belongs to"));
+                        cx.report(
+                            Diagnostic::new(Code::WrongKind, clause.span, "only an equation has a start")
+                                .help("move it to the equation that it belongs to"),
+                        );
                     }
                     ClauseKind::For(_) => {}
                 }
@@ -135,11 +196,13 @@ impl<'a> Ctx<'a> {
         if scalar && !self.table.axes_of(e).is_empty() {
             let shown = self.table.show(self.table.axes_of(e));
             self.report(
-                Diagnostic::new(Code::NotScalar, value.span, format!("`{name}` must be one number for each sample and step")).here(format!("this has axes {shown}")).help("say how they are reduced: `sum(..)`, `mean(..)`, or `sq(..)` for a squared norm"),
+                Diagnostic::new(Code::NotScalar, value.span, format!("`{name}` must be one number for each sample and step"))
+                    .here(format!("this has axes {shown}"))
+                    .help("say how they are reduced: `sum(..)`, `mean(..)`, or `sq(..)` for a squared norm"),
             );
             return None;
         }
-        Some(Mean { value: e, condition, vars: site.vars.into_iter().map(|(_, v)| v).collect() })
+        Some(Mean { value: e, condition, vars: site.vars.into_iter().map(|(_, v)| v).collect(), touched: site.touched })
     }
 
     fn loss(&mut self, loss: &'a ast::Loss, span: Span, objective: &mut Objective) {
@@ -150,17 +213,19 @@ impl<'a> Ctx<'a> {
         if !self.table.axes_of(weight).is_empty() {
             self.error(Code::NotScalar, loss.weight.span, "a weight is one number");
         }
-        let warmup = loss.warmup.as_ref().and_then(|(a, b)| {
-            let (x, y) = (self.eval(a, &env), self.eval(b, &env));
-            let (x, y) = (self.as_number(&x, a.span)?, self.as_number(&y, b.span)?);
-            if x >= y {
-                self.report(
-                    Diagnostic::new(Code::ScheduleRange, a.span.to(b.span), "a warm-up must end after it starts").here(format!("from {}% to {}%", x * 100.0, y * 100.0)),
-                );
-                return None;
-            }
-            Some((x, y))
-        });
+        let warmup =
+            loss.warmup.as_ref().and_then(|(a, b)| {
+                let (x, y) = (self.eval(a, &env), self.eval(b, &env));
+                let (x, y) = (self.as_number(&x, a.span)?, self.as_number(&y, b.span)?);
+                if x >= y {
+                    self.report(
+                        Diagnostic::new(Code::ScheduleRange, a.span.to(b.span), "a warm-up must end after it starts")
+                            .here(format!("from {}% to {}%", x * 100.0, y * 100.0)),
+                    );
+                    return None;
+                }
+                Some((x, y))
+            });
         let optimizer = loss.optimizer.as_ref().and_then(|name| {
             let found = self.members.optimizers.iter().position(|(o, _)| o.name.text == name.text);
             if found.is_none() {
@@ -182,7 +247,13 @@ impl<'a> Ctx<'a> {
             let Some(mean) = self.mean(TRAIN, &name, &part.value, &[&loss.clauses, &part.clauses], &[], true) else { continue };
             let mut values = vec![mean.value];
             values.extend(mean.condition);
-            objective.train_sites.push(super::time::Site { vars: mean.vars.clone(), values, span: part.value.span, what: format!("loss `{name}`") });
+            objective.train_sites.push(super::time::Site {
+                vars: mean.vars.clone(),
+                values,
+                touched: mean.touched,
+                span: part.value.span,
+                what: format!("loss `{name}`"),
+            });
             parts.push(hir::LossPart { name, value: mean.value, condition: mean.condition, vars: mean.vars });
         }
         objective.losses.push(hir::Loss { name: loss.name.text.clone(), weight, warmup, optimizer, parts, span });
@@ -210,7 +281,14 @@ impl<'a> Ctx<'a> {
         self.one_metric(name, metric, None, &env, objective);
     }
 
-    fn one_metric(&mut self, name: String, metric: &'a ast::Equation, fixed: Option<&str>, env: &Env<'a>, objective: &mut Objective) {
+    fn one_metric(
+        &mut self,
+        name: String,
+        metric: &'a ast::Equation,
+        fixed: Option<&str>,
+        env: &Env<'a>,
+        objective: &mut Objective,
+    ) {
         let mut kept = Vec::new();
         for index in &metric.place.indices {
             match index.as_name() {
@@ -220,7 +298,10 @@ impl<'a> Ctx<'a> {
                     kept.push((n.text.clone(), id));
                 }
                 None => {
-                    self.report(Diagnostic::new(Code::NotAnIndex, index.span, "a metric's subscript is an index").help("write `metric drift[t] = ..`"));
+                    self.report(
+                        Diagnostic::new(Code::NotAnIndex, index.span, "a metric's subscript is an index")
+                            .help("write `metric drift[t] = ..`"),
+                    );
                     return;
                 }
             }
@@ -235,7 +316,13 @@ impl<'a> Ctx<'a> {
         let Some(mean) = self.mean_in(EVALUATE, &name, &metric.value, &clauses, &kept, true, env) else { return };
         let mut values = vec![mean.value];
         values.extend(mean.condition);
-        objective.evaluate_sites.push(super::time::Site { vars: mean.vars.clone(), values, span: metric.value.span, what: format!("metric `{name}`") });
+        objective.evaluate_sites.push(super::time::Site {
+            vars: mean.vars.clone(),
+            values,
+            touched: mean.touched,
+            span: metric.value.span,
+            what: format!("metric `{name}`"),
+        });
         objective.metrics.push(hir::Metric {
             name,
             value: mean.value,
@@ -262,7 +349,12 @@ impl<'a> Ctx<'a> {
                 // Keep the place: losses refer to it by number.
                 let e = self.table.constant(0.0, span);
                 let entries = self.table.new_axis("entries", Size::symbol("entries"));
-                out.push(hir::Optimizer { name: o.name.text.clone(), rule: hir::Rule { entries, slots: Vec::new(), next: Vec::new(), value: e }, params: Vec::new(), span });
+                out.push(hir::Optimizer {
+                    name: o.name.text.clone(),
+                    rule: hir::Rule { entries, slots: Vec::new(), next: Vec::new(), value: e },
+                    params: Vec::new(),
+                    span,
+                });
             }
         }
         if !out.is_empty() && !self.diagnostics.iter().any(Diagnostic::is_error) {
@@ -280,7 +372,8 @@ impl<'a> Ctx<'a> {
             match by.as_slice() {
                 [_] => {}
                 [] => self.report(
-                    Diagnostic::new(Code::NoOptimizer, span, format!("no optimiser trains `{name}`")).help(format!("add it to one: `optimizer .. on {name}`, or drop it")),
+                    Diagnostic::new(Code::NoOptimizer, span, format!("no optimiser trains `{name}`"))
+                        .help(format!("add it to one: `optimizer .. on {name}`, or drop it")),
                 ),
                 [a, b, ..] => self.report(
                     Diagnostic::new(Code::TwoOptimizers, span, format!("two optimisers train `{name}`"))
@@ -327,11 +420,18 @@ impl<'a> Ctx<'a> {
             let value = self.eval(&bind.value, &env);
             let factor = self.as_number(&value, bind.value.span)?;
             if !modules.contains(&module) {
-                self.report(Diagnostic::new(Code::NothingToTrain, bind.name.span, format!("`{}` does not train `{}`", o.name.text, bind.name.text)));
+                self.report(Diagnostic::new(
+                    Code::NothingToTrain,
+                    bind.name.span,
+                    format!("`{}` does not train `{}`", o.name.text, bind.name.text),
+                ));
                 return None;
             }
             if !factor.is_finite() || factor < 0.0 {
-                self.report(Diagnostic::new(Code::BadSetting, bind.value.span, format!("a rate cannot be scaled by {factor}")).help("use a number from 0 upwards"));
+                self.report(
+                    Diagnostic::new(Code::BadSetting, bind.value.span, format!("a rate cannot be scaled by {factor}"))
+                        .help("use a number from 0 upwards"),
+                );
                 return None;
             }
             scale.push((module, factor));
@@ -343,7 +443,10 @@ impl<'a> Ctx<'a> {
         }
         if params.is_empty() && !self.params.is_empty() {
             let span = o.on.first().map_or(o.name.span, |n| n.span);
-            self.report(Diagnostic::new(Code::NothingToTrain, span, format!("`{}` has nothing to train", o.name.text)).help("name something with parameters, or `all`"));
+            self.report(
+                Diagnostic::new(Code::NothingToTrain, span, format!("`{}` has nothing to train", o.name.text))
+                    .help("name something with parameters, or `all`"),
+            );
             return None;
         }
         Some(params)
@@ -353,9 +456,20 @@ impl<'a> Ctx<'a> {
     fn rule(&mut self, o: &'a ast::Optimizer) -> Option<hir::Rule> {
         let file = o.rule.name.span.file;
         let Some(Item::Optimizer(def)) = self.program.find(file, &o.rule.name.text) else {
-            let known: Vec<String> = self.program.names(file).filter(|n| matches!(self.program.find(file, n), Some(Item::Optimizer(_)))).map(str::to_string).collect();
+            let known: Vec<String> = self
+                .program
+                .names(file)
+                .filter(|n| matches!(self.program.find(file, n), Some(Item::Optimizer(_))))
+                .map(str::to_string)
+                .collect();
             self.report(
-                Diagnostic::new(Code::UnknownName, o.rule.name.span, format!("there is no optimiser rule `{}`", o.rule.name.text)).suggest(&o.rule.name.text, known.iter().map(String::as_str)).note(format!("there are {}", super::listed(&known))),
+                Diagnostic::new(
+                    Code::UnknownName,
+                    o.rule.name.span,
+                    format!("there is no optimiser rule `{}`", o.rule.name.text),
+                )
+                .suggest(&o.rule.name.text, known.iter().map(String::as_str))
+                .note(format!("there are {}", super::listed(&known))),
             );
             return None;
         };
@@ -387,7 +501,11 @@ impl<'a> Ctx<'a> {
         });
         let value = if value.is_error() { return None } else { self.as_tensor(&value, span)? };
         if !self.same_axes(self.table.axes_of(value), &[entries]) {
-            self.error(Code::AxesMismatch, def.name.span, format!("`{}` must return the new weight, entry by entry", def.name.text));
+            self.error(
+                Code::AxesMismatch,
+                def.name.span,
+                format!("`{}` must return the new weight, entry by entry", def.name.text),
+            );
             return None;
         }
         let mut next = Vec::new();
@@ -401,7 +519,13 @@ impl<'a> Ctx<'a> {
         Some(hir::Rule { entries, slots: def.slots.iter().map(|s| s.text.clone()).collect(), next, value })
     }
 
-    fn rule_settings(&mut self, def: &'a ast::OptimizerDef, call: &'a ast::Call, args: Vec<super::call::Arg<'a>>, env: &Env<'a>) -> Option<()> {
+    fn rule_settings(
+        &mut self,
+        def: &'a ast::OptimizerDef,
+        call: &'a ast::Call,
+        args: Vec<super::call::Arg<'a>>,
+        env: &Env<'a>,
+    ) -> Option<()> {
         let mut given: Vec<Option<(Value<'a>, Span)>> = vec![None; def.params.len()];
         let mut place = 0;
         for arg in args {
@@ -409,7 +533,13 @@ impl<'a> Ctx<'a> {
                 Some(label) => def.params.iter().position(|p| p.name.text == label.text).or_else(|| {
                     let names: Vec<&str> = def.params.iter().map(|p| p.name.text.as_str()).collect();
                     self.report(
-                        Diagnostic::new(Code::UnknownSetting, label.span, format!("`{}` has no setting `{}`", def.name.text, label.text)).suggest(&label.text, names.iter().copied()).note(format!("its settings are {}", super::listed(&names))),
+                        Diagnostic::new(
+                            Code::UnknownSetting,
+                            label.span,
+                            format!("`{}` has no setting `{}`", def.name.text, label.text),
+                        )
+                        .suggest(&label.text, names.iter().copied())
+                        .note(format!("its settings are {}", super::listed(&names))),
                     );
                     None
                 })?,
@@ -419,7 +549,11 @@ impl<'a> Ctx<'a> {
                 }
             };
             if at >= def.params.len() {
-                self.error(Code::WrongArguments, arg.span, format!("`{}` takes {}", def.name.text, super::module::count(def.params.len(), "setting")));
+                self.error(
+                    Code::WrongArguments,
+                    arg.span,
+                    format!("`{}` takes {}", def.name.text, super::module::count(def.params.len(), "setting")),
+                );
                 return None;
             }
             given[at] = Some((arg.value, arg.span));
@@ -430,7 +564,12 @@ impl<'a> Ctx<'a> {
                 (None, Some(e)) => (self.eval(e, env), e.span),
                 (None, None) => {
                     self.report(
-                        Diagnostic::new(Code::WrongArguments, call.span, format!("`{}` needs `{}`", def.name.text, param.name.text)).help(format!("write `{} = ..`", param.name.text)),
+                        Diagnostic::new(
+                            Code::WrongArguments,
+                            call.span,
+                            format!("`{}` needs `{}`", def.name.text, param.name.text),
+                        )
+                        .help(format!("write `{} = ..`", param.name.text)),
                     );
                     return None;
                 }
@@ -438,7 +577,10 @@ impl<'a> Ctx<'a> {
             if let ("lr", Value::Num(n)) = (param.name.text.as_str(), &value)
                 && (*n <= 0.0 || !n.is_finite())
             {
-                self.report(Diagnostic::new(Code::BadSetting, span, format!("a learning rate of {n}")).help("it is a small number above zero, such as 3e-4"));
+                self.report(
+                    Diagnostic::new(Code::BadSetting, span, format!("a learning rate of {n}"))
+                        .help("it is a small number above zero, such as 3e-4"),
+                );
             }
             if value.is_error() {
                 return None;
@@ -448,12 +590,7 @@ impl<'a> Ctx<'a> {
         Some(())
     }
 
-    pub(super) fn module_count(&self, module: usize) -> Size {
-        self.modules[module].params.iter().fold(Size::known(0), |n, p| n.add(&self.table.total(&self.params[p.0 as usize].axes)))
-    }
-
     pub(super) fn is_param(&self, module: usize) -> bool {
         self.modules[module].kind == ModuleKind::Param
     }
-
 }

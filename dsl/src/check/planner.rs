@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use super::system::{FamilyKind, FamilyRef, Scope};
-use super::value::{Env, Instance, Sees, Value};
+use super::value::{Env, Instance, LazyKind, Sees, Value};
 use super::{ACT, Ctx};
 use crate::ast::{self, ClauseKind, ExprKind, Ident, Item, StmtKind};
 use crate::diagnostics::{Code, Diagnostic};
@@ -27,6 +27,14 @@ pub(super) struct Rollout<'a> {
     families: Vec<(String, usize, usize)>,
 }
 
+/// `next last = ..` of a planner, to be evaluated at the end.
+pub(crate) struct PendingNext<'a> {
+    name: &'a Ident,
+    value: &'a ast::Expr,
+    prefix: String,
+    env: Env<'a>,
+}
+
 /// Whose equation it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
@@ -43,21 +51,32 @@ impl<'a> Ctx<'a> {
         let decl = self.members.planners[planner];
         if self.site.system != ACT {
             self.report(
-                Diagnostic::new(Code::WrongKind, span, "a planner runs while acting").help(format!("call `{}` inside `act {{ .. }}`", decl.name.text)),
+                Diagnostic::new(Code::WrongKind, span, "a planner runs while acting")
+                    .help(format!("call `{}` inside `act {{ .. }}`", decl.name.text)),
             );
             return Value::Error;
         }
         if args.len() != decl.params.len() {
             self.report(
-                Diagnostic::new(Code::WrongArguments, span, format!("`{}` takes {} and gets {}", decl.name.text, super::module::count(decl.params.len(), "argument"), args.len()))
-                    .note(format!("its parameters are {}", super::listed(decl.params.iter().map(|p| p.name.text.as_str())))),
+                Diagnostic::new(
+                    Code::WrongArguments,
+                    span,
+                    format!(
+                        "`{}` takes {} and gets {}",
+                        decl.name.text,
+                        super::module::count(decl.params.len(), "argument"),
+                        args.len()
+                    ),
+                )
+                .note(format!("its parameters are {}", super::listed(decl.params.iter().map(|p| p.name.text.as_str())))),
             );
             return Value::Error;
         }
         let Some(def) = self.algorithm(&decl.algorithm) else { return Value::Error };
         if self.systems[ACT].families.iter().any(|f| f.name.starts_with(&format!("{}.", decl.name.text))) {
             self.report(
-                Diagnostic::new(Code::WrongKind, span, format!("`{}` is called twice", decl.name.text)).help("plan once, and read its result twice: `found = plan(..)`"),
+                Diagnostic::new(Code::WrongKind, span, format!("`{}` is called twice", decl.name.text))
+                    .help("plan once, and read its result twice: `found = plan(..)`"),
             );
             return Value::Error;
         }
@@ -112,18 +131,26 @@ impl<'a> Ctx<'a> {
             }
         }
         let Some(returns) = &def.returns else {
-            self.report(Diagnostic::new(Code::NoReturn, def.name.span, format!("`{}` returns nothing", def.name.text)).help("end it with `return { mean, std, sample, score }`"));
+            self.report(
+                Diagnostic::new(Code::NoReturn, def.name.span, format!("`{}` returns nothing", def.name.text))
+                    .help("end it with `return { mean, std, sample, score }`"),
+            );
             return Value::Error;
         };
         let result = self.eval(returns, &algorithm);
-        for (name, e) in &def.nexts {
-            self.planner_next(name, e, &prefix, &algorithm);
-        }
+        // What a carry becomes is known once everything that could read it has been looked at.
+        self.act_pending.extend(def.nexts.iter().map(|(name, e)| PendingNext {
+            name,
+            value: e,
+            prefix: prefix.clone(),
+            env: algorithm.clone(),
+        }));
         if let Value::Record(r) = &result {
             for field in ["mean", "std", "sample", "score"] {
                 if !r.fields.iter().any(|(n, _)| n == field) {
                     self.report(
-                        Diagnostic::new(Code::WrongKind, returns.span, format!("a planner's result has a field `{field}`")).note("it is a record `{ mean, std, sample, score }`"),
+                        Diagnostic::new(Code::WrongKind, returns.span, format!("a planner's result has a field `{field}`"))
+                            .note("it is a record `{ mean, std, sample, score }`"),
                     );
                     return Value::Error;
                 }
@@ -137,7 +164,12 @@ impl<'a> Ctx<'a> {
         match self.program.find(file, &call.name.text) {
             Some(Item::Planner(def)) => Some(def),
             _ => {
-                let known: Vec<String> = self.program.names(file).filter(|n| matches!(self.program.find(file, n), Some(Item::Planner(_)))).map(str::to_string).collect();
+                let known: Vec<String> = self
+                    .program
+                    .names(file)
+                    .filter(|n| matches!(self.program.find(file, n), Some(Item::Planner(_))))
+                    .map(str::to_string)
+                    .collect();
                 self.report(
                     Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no planner `{}`", call.name.text))
                         .suggest(&call.name.text, known.iter().map(String::as_str))
@@ -148,7 +180,14 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    fn planner_settings(&mut self, def: &'a ast::PlannerDef, settings: &[&'a ast::ParamDecl], call: &'a ast::Call, model: &Env<'a>, scope: &Env<'a>) -> Option<()> {
+    fn planner_settings(
+        &mut self,
+        def: &'a ast::PlannerDef,
+        settings: &[&'a ast::ParamDecl],
+        call: &'a ast::Call,
+        model: &Env<'a>,
+        scope: &Env<'a>,
+    ) -> Option<()> {
         let args = self.eval_args(&call.args, model)?;
         for arg in &args {
             let known = match arg.name {
@@ -158,7 +197,13 @@ impl<'a> Ctx<'a> {
             if let (false, Some(label)) = (known, arg.name) {
                 let names: Vec<&str> = def.params.iter().map(|p| p.name.text.as_str()).collect();
                 self.report(
-                    Diagnostic::new(Code::UnknownSetting, label.span, format!("`{}` has no setting `{}`", def.name.text, label.text)).suggest(&label.text, names.iter().copied()).note(format!("its settings are {}", super::listed(&names))),
+                    Diagnostic::new(
+                        Code::UnknownSetting,
+                        label.span,
+                        format!("`{}` has no setting `{}`", def.name.text, label.text),
+                    )
+                    .suggest(&label.text, names.iter().copied())
+                    .note(format!("its settings are {}", super::listed(&names))),
                 );
                 return None;
             }
@@ -174,7 +219,11 @@ impl<'a> Ctx<'a> {
                 }
             };
             if at >= settings.len() {
-                self.error(Code::WrongArguments, arg.span, format!("`{}` takes {}", def.name.text, super::module::count(settings.len(), "setting")));
+                self.error(
+                    Code::WrongArguments,
+                    arg.span,
+                    format!("`{}` takes {}", def.name.text, super::module::count(settings.len(), "setting")),
+                );
                 return None;
             }
             given[at] = Some(arg.value);
@@ -185,7 +234,12 @@ impl<'a> Ctx<'a> {
                 (None, Some(e)) => self.eval(e, scope),
                 (None, None) => {
                     self.report(
-                        Diagnostic::new(Code::WrongArguments, call.span, format!("`{}` needs `{}`", def.name.text, param.name.text)).help(format!("write `{} = ..`", param.name.text)),
+                        Diagnostic::new(
+                            Code::WrongArguments,
+                            call.span,
+                            format!("`{}` needs `{}`", def.name.text, param.name.text),
+                        )
+                        .help(format!("write `{} = ..`", param.name.text)),
                     );
                     return None;
                 }
@@ -203,7 +257,8 @@ impl<'a> Ctx<'a> {
                 && (*n < 1.0 || n.fract() != 0.0)
             {
                 self.report(
-                    Diagnostic::new(Code::BadSetting, call.span, format!("`{}` is {n}", param.name.text)).help("it is a whole number, one or more"),
+                    Diagnostic::new(Code::BadSetting, call.span, format!("`{}` is {n}", param.name.text))
+                        .help("it is a whole number, one or more"),
                 );
                 return None;
             }
@@ -216,7 +271,8 @@ impl<'a> Ctx<'a> {
     fn check_planner_body(&mut self, decl: &'a ast::Planner) {
         if !decl.equations.iter().any(|e| e.place.name.text == "score") {
             self.report(
-                Diagnostic::new(Code::NoScore, decl.name.span, format!("`{}` has no `score`", decl.name.text)).help("end it with `score = ..`: what the plan is worth, larger is better"),
+                Diagnostic::new(Code::NoScore, decl.name.span, format!("`{}` has no `score`", decl.name.text))
+                    .help("end it with `score = ..`: what the plan is worth, larger is better"),
             );
         }
         let mut uses = false;
@@ -231,47 +287,76 @@ impl<'a> Ctx<'a> {
         }
         if !uses {
             self.report(
-                Diagnostic::new(Code::NoAction, decl.name.span, format!("`{}` never reads its actions `u[k]`", decl.name.text)).help("the planner chooses `u[k]`; let the rollout depend on it: `x[k+1] = step(x[k], u[k])`"),
+                Diagnostic::new(Code::NoAction, decl.name.span, format!("`{}` never reads its actions `u[k]`", decl.name.text))
+                    .help("the planner chooses `u[k]`; let the rollout depend on it: `x[k+1] = step(x[k], u[k])`"),
             );
         }
     }
 
+    /// Carries exist once they are read: a search that starts from nothing remembers nothing.
     fn planner_carries(&mut self, def: &'a ast::PlannerDef, prefix: &str, algorithm: &Env<'a>) {
         for carry in &def.carries {
-            let Some(axes) = self.shape(&carry.shape, algorithm) else { continue };
-            let path = format!("{prefix}{}", carry.name.text);
-            let value = self.eval(&carry.init, algorithm);
-            let Some(e) = self.as_tensor(&value, carry.init.span) else { continue };
-            let init = self.table.broadcast(e, &axes, carry.span);
-            self.carries.push(hir::Carry { path, axes: axes.clone(), init });
-            let id = self.carries.len() - 1;
-            let e = self.table.push(Op::Carry(id), axes, Dtype::Real, carry.span);
-            algorithm.set(&carry.name.text, Value::tensor(e));
-            self.carry_bases.insert(format!("{prefix}{}", carry.name.text), id);
+            algorithm.set_lazy(&carry.name.text, LazyKind::Carry { carry, path: format!("{prefix}{}", carry.name.text) });
         }
     }
 
-    fn planner_next(&mut self, name: &'a Ident, e: &'a ast::Expr, prefix: &str, algorithm: &Env<'a>) {
-        let Some(id) = self.carry_bases.get(&format!("{prefix}{}", name.text)).copied() else {
-            self.report(
-                Diagnostic::new(Code::UnknownName, name.span, format!("there is no carry `{}`", name.text)).help(format!("declare it: `carry {}: [..] = zeros([..])`", name.text)),
-            );
-            return;
-        };
-        let value = self.eval(e, algorithm);
-        let Some(new) = self.as_tensor(&value, e.span) else { return };
-        let axes = self.carries[id].axes.clone();
-        if !self.same_axes(self.table.axes_of(new), &axes) {
-            let (have, want) = (self.table.show(self.table.axes_of(new)), self.table.show(&axes));
-            self.report(Diagnostic::new(Code::AxesMismatch, e.span, format!("the carry `{}` has axes {want}", name.text)).here(format!("this has axes {have}")));
-            return;
+    pub(super) fn planner_carry(&mut self, carry: &'a ast::Carry, path: &str, env: &Env<'a>) -> Value<'a> {
+        let Some(axes) = self.shape(&carry.shape, env) else { return Value::Error };
+        let value = self.eval(&carry.init, env);
+        let Some(e) = self.as_tensor(&value, carry.init.span) else { return Value::Error };
+        let init = self.table.broadcast(e, &axes, carry.span);
+        self.carries.push(hir::Carry { path: path.to_string(), axes: axes.clone(), init });
+        let id = self.carries.len() - 1;
+        Value::tensor(self.table.push(Op::Carry(id), axes, Dtype::Real, carry.span))
+    }
+
+    /// New values of the planners' carries, where anything reads these.
+    pub(super) fn planner_nexts(&mut self) {
+        for pending in std::mem::take(&mut self.act_pending) {
+            let PendingNext { name, value: e, prefix, env } = pending;
+            let path = format!("{prefix}{}", name.text);
+            let Some(id) = self.carries.iter().position(|c| c.path == path) else {
+                if env.get_here(&name.text).is_none() {
+                    self.report(
+                        Diagnostic::new(Code::UnknownName, name.span, format!("there is no carry `{}`", name.text))
+                            .help(format!("declare it: `carry {}: [..] = zeros([..])`", name.text)),
+                    );
+                }
+                continue;
+            };
+            let mut site = super::Site::outside(ACT);
+            site.draw_base = path;
+            site.draw_from = super::DrawFrom::Sample;
+            let (value, _) = self.at_site(site, |cx| cx.eval(e, &env));
+            if value.is_error() {
+                continue;
+            }
+            let Some(new) = self.as_tensor(&value, e.span) else { continue };
+            let axes = self.carries[id].axes.clone();
+            if !self.same_axes(self.table.axes_of(new), &axes) {
+                let (have, want) = (self.table.show(self.table.axes_of(new)), self.table.show(&axes));
+                self.report(
+                    Diagnostic::new(Code::AxesMismatch, e.span, format!("the carry `{}` has axes {want}", name.text))
+                        .here(format!("this has axes {have}")),
+                );
+                continue;
+            }
+            self.act_next.push((id, new));
         }
-        self.act_next.push((id, new));
     }
 
     /// Makes the families of one rollout.
     #[allow(clippy::too_many_arguments)]
-    fn add_rollout(&mut self, decl: &'a ast::Planner, def: &'a ast::PlannerDef, e: &'a ast::Equation, actions: &'a [ast::Equation], prefix: &str, user: &Env<'a>, algorithm: &Env<'a>) {
+    fn add_rollout(
+        &mut self,
+        decl: &'a ast::Planner,
+        def: &'a ast::PlannerDef,
+        e: &'a ast::Equation,
+        actions: &'a [ast::Equation],
+        prefix: &str,
+        user: &Env<'a>,
+        algorithm: &Env<'a>,
+    ) {
         let name = &e.place.name;
         let full = format!("{prefix}{}.", name.text);
         // The rollout's own subscripts need ranges: nothing they read gives them one.
@@ -287,7 +372,8 @@ impl<'a> Ctx<'a> {
             });
             let Some(domain) = range else {
                 self.report(
-                    Diagnostic::new(Code::Unbounded, index.span, format!("`{}` needs a range", index.text)).help(format!("write `for {} in 0..N` behind the rollout", index.text)),
+                    Diagnostic::new(Code::Unbounded, index.span, format!("`{}` needs a range", index.text))
+                        .help(format!("write `for {} in 0..N` behind the rollout", index.text)),
                 );
                 return;
             };
@@ -326,7 +412,10 @@ impl<'a> Ctx<'a> {
         let rollout = Rc::new(Rollout { prefix: subscripts, user: user.clone(), algorithm: algorithm.clone(), families });
         for q in &decl.equations {
             if q.place.name.text == "u" {
-                self.report(Diagnostic::new(Code::DuplicateName, q.place.name.span, "`u` is the planner's: it chooses the actions").help("call it something else"));
+                self.report(
+                    Diagnostic::new(Code::DuplicateName, q.place.name.span, "`u` is the planner's: it chooses the actions")
+                        .help("call it something else"),
+                );
                 continue;
             }
             self.add_equation(ACT, &full, q, Scope::Rollout(rollout.clone(), Side::Model));
@@ -343,9 +432,16 @@ impl<'a> Ctx<'a> {
             .families
             .iter()
             .filter(|(n, _, _)| VISIBLE.contains(&n.as_str()))
-            .map(|(n, id, arity)| (n.clone(), FamilyRef { kind: FamilyKind::Family { system: ACT, id: *id }, prefix: Rc::new([]), arity: *arity }))
+            .map(|(n, id, arity)| {
+                (n.clone(), FamilyRef { kind: FamilyKind::Family { system: ACT, id: *id }, prefix: Rc::new([]), arity: *arity })
+            })
             .collect();
-        let instance = Instance { name: name.text.clone(), families: visible, arity: count, given: if count == 0 { Some(Vec::new()) } else { None } };
+        let instance = Instance {
+            name: name.text.clone(),
+            families: visible,
+            arity: count,
+            given: if count == 0 { Some(Vec::new()) } else { None },
+        };
         algorithm.set(&name.text, Value::Instance(Rc::new(instance)));
     }
 
@@ -354,7 +450,10 @@ impl<'a> Ctx<'a> {
             && algorithm.get_here(&name.text).is_none()
         {
             let arity = self.systems[ACT].families[id].arity;
-            algorithm.set(&name.text, Value::Family(FamilyRef { kind: FamilyKind::Family { system: ACT, id }, prefix: Rc::new([]), arity }));
+            algorithm.set(
+                &name.text,
+                Value::Family(FamilyRef { kind: FamilyKind::Family { system: ACT, id }, prefix: Rc::new([]), arity }),
+            );
         }
     }
 
@@ -391,7 +490,12 @@ impl<'a> Ctx<'a> {
         if given.len() != i.arity || i.given.is_some() {
             return self.error(Code::WrongIndexCount, span, format!("the rollout `{}` has {} subscripts", i.name, i.arity));
         }
-        Value::Instance(Rc::new(Instance { name: i.name.clone(), families: i.families.clone(), arity: i.arity, given: Some(given) }))
+        Value::Instance(Rc::new(Instance {
+            name: i.name.clone(),
+            families: i.families.clone(),
+            arity: i.arity,
+            given: Some(given),
+        }))
     }
 
     pub(super) fn instance_field(&mut self, i: &Rc<Instance>, field: &Ident) -> Value<'a> {
@@ -406,7 +510,10 @@ impl<'a> Ctx<'a> {
             None => {
                 let code = if field.text == "guess" { Code::NoGuess } else { Code::UnknownField };
                 let known: Vec<&str> = i.families.iter().map(|(n, _)| n.as_str()).collect();
-                self.report(Diagnostic::new(code, field.span, format!("the rollout has no `{}`", field.text)).note(format!("it has {}", super::listed(known))));
+                self.report(
+                    Diagnostic::new(code, field.span, format!("the rollout has no `{}`", field.text))
+                        .note(format!("it has {}", super::listed(known))),
+                );
                 Value::Error
             }
         }
@@ -416,8 +523,12 @@ impl<'a> Ctx<'a> {
     pub(super) fn no_guess(&mut self, span: Span) -> Value<'a> {
         let at = self.members.planners.first().map_or(span, |p| p.algorithm.span);
         self.report(
-            Diagnostic::new(Code::NoGuess, at, "these settings make the planner start from the model's own guess, and it has none")
-                .help("add an equation `guess[k] = prior(x[k])` to the planner, or choose another `start` and no `prior_samples`"),
+            Diagnostic::new(
+                Code::NoGuess,
+                at,
+                "these settings make the planner start from the model's own guess, and it has none",
+            )
+            .help("add an equation `guess[k] = prior(x[k])` to the planner, or choose another `start` and no `prior_samples`"),
         );
         Value::Error
     }
@@ -433,12 +544,14 @@ impl<'a> Ctx<'a> {
         match self.eval(range, &env) {
             Value::Range { lo, hi, .. } => {
                 if lo >= hi {
-                    self.report(Diagnostic::new(Code::BadSetting, range.span, format!("the action's range {lo}..{hi} is empty")).help("write the lower end first"));
+                    self.report(
+                        Diagnostic::new(Code::BadSetting, range.span, format!("the action's range {lo}..{hi} is empty"))
+                            .help("write the lower end first"),
+                    );
                 }
                 (lo, hi)
             }
             _ => (-1.0, 1.0),
         }
     }
-
 }

@@ -37,7 +37,12 @@ impl<'a> Ctx<'a> {
         }
         if !matches!(wrt.value, Value::Tensor(_) | Value::Record(_) | Value::Family(_)) {
             self.report(
-                Diagnostic::new(Code::GradTarget, wrt.span, format!("a gradient is taken by a variable or a field, and this is {}", wrt.value.describe())).help("write `grad(E, z.q)` with a value that E is computed from"),
+                Diagnostic::new(
+                    Code::GradTarget,
+                    wrt.span,
+                    format!("a gradient is taken by a variable or a field, and this is {}", wrt.value.describe()),
+                )
+                .help("write `grad(E, z.q)` with a value that E is computed from"),
             );
             return Value::Error;
         }
@@ -86,13 +91,18 @@ impl<'a> Ctx<'a> {
         }
         match worst {
             Path::Stopped => self.report(
-                Diagnostic::new(Code::GradStopped, of.span, "a stop-gradient lies between the two").label(wrt.span, "the gradient by this would always be zero").help("take the gradient before `sg(..)`"),
+                Diagnostic::new(Code::GradStopped, of.span, "a stop-gradient lies between the two")
+                    .label(wrt.span, "the gradient by this would always be zero")
+                    .help("take the gradient before `sg(..)`"),
             ),
             Path::Recurrent => self.report(
-                Diagnostic::new(Code::GradThroughScan, span, "a gradient cannot follow a recurrence").help("take it inside one step: of a function of that step's values"),
+                Diagnostic::new(Code::GradThroughScan, span, "a gradient cannot follow a recurrence")
+                    .help("take it inside one step: of a function of that step's values"),
             ),
             _ => self.report(
-                Diagnostic::new(Code::GradIndependent, wrt.span, "the value does not depend on this").label(of.span, "this one").help("its gradient would always be zero; differentiate by something it is computed from"),
+                Diagnostic::new(Code::GradIndependent, wrt.span, "the value does not depend on this")
+                    .label(of.span, "this one")
+                    .help("its gradient would always be zero; differentiate by something it is computed from"),
             ),
         }
         Value::Error
@@ -168,7 +178,8 @@ impl<'a> Ctx<'a> {
         let records: Vec<bool> = self.systems[TRAIN].families.iter().map(|f| f.record).collect();
         let mut by_optimizer: Vec<HashSet<ParamId>> = Vec::new();
         for (i, _) in optimizers.iter().enumerate() {
-            let roots = losses.iter().filter(|l| l.optimizer.is_none_or(|o| o == i)).flat_map(|l| l.parts.iter().map(|p| p.value));
+            let roots =
+                losses.iter().filter(|l| l.optimizer.is_none_or(|o| o == i)).flat_map(|l| l.parts.iter().map(|p| p.value));
             by_optimizer.push(reached(&self.table, &self.systems[TRAIN], &records, roots));
         }
         for module in 0..self.modules.len() {
@@ -179,15 +190,24 @@ impl<'a> Ctx<'a> {
             let missing: Vec<ParamId> = params
                 .iter()
                 .copied()
-                .filter(|p| !optimizers.iter().zip(&by_optimizer).any(|(o, set)| o.params.iter().any(|(q, _)| q == p) && set.contains(p)))
+                .filter(|p| {
+                    !optimizers.iter().zip(&by_optimizer).any(|(o, set)| o.params.iter().any(|(q, _)| q == p) && set.contains(p))
+                })
                 .collect();
             if missing.is_empty() {
                 continue;
             }
             let (name, span) = (self.modules[module].name.clone(), self.modules[module].span);
-            let count = missing.iter().fold(hir::Size::known(0), |n, p| n.add(&self.table.total(&self.params[p.0 as usize].axes)));
+            let count =
+                missing.iter().fold(hir::Size::known(0), |n, p| n.add(&self.table.total(&self.params[p.0 as usize].axes)));
             let d = if missing.len() == params.len() {
-                let kind = if self.is_param(module) { "param" } else if self.modules[module].kind == hir::ModuleKind::Memory { "memory" } else { "net" };
+                let kind = if self.is_param(module) {
+                    "param"
+                } else if self.modules[module].kind == hir::ModuleKind::Memory {
+                    "memory"
+                } else {
+                    "net"
+                };
                 Diagnostic::new(Code::Unreached, span, format!("no loss reaches `{name}`"))
                     .note(format!("its {} parameters would stay at their initial values", thousands(&count.to_string())))
                     .help(format!("add a loss, or `drop {kind} {name}`"))
@@ -217,7 +237,17 @@ fn reached(table: &Table, system: &SystemBuild<'_>, records: &[bool], roots: imp
             }
             Op::Stop(_) | Op::ArgMax { .. } | Op::Top { .. } => {}
             Op::Unary(UnaryOp::Floor | UnaryOp::Sign | UnaryOp::Not, _) => {}
-            Op::Binary(BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge | BinaryOp::Eq | BinaryOp::Ne | BinaryOp::And | BinaryOp::Or, ..) => {}
+            Op::Binary(
+                BinaryOp::Lt
+                | BinaryOp::Le
+                | BinaryOp::Gt
+                | BinaryOp::Ge
+                | BinaryOp::Eq
+                | BinaryOp::Ne
+                | BinaryOp::And
+                | BinaryOp::Or,
+                ..,
+            ) => {}
             Op::Read { family, leaf, .. } => {
                 let id = family.0 as usize;
                 if !records[id] {

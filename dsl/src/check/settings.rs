@@ -31,7 +31,9 @@ impl<'a> Ctx<'a> {
             "rollout" => &["steps", "epochs", "minibatch"],
             other => {
                 self.report(
-                    Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no source `{other}`")).suggest(other, ["replay", "rollout"]).note("there are `replay` (past experience) and `rollout` (fresh experience)"),
+                    Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no source `{other}`"))
+                        .suggest(other, ["replay", "rollout"])
+                        .note("there are `replay` (past experience) and `rollout` (fresh experience)"),
                 );
                 return None;
             }
@@ -39,12 +41,21 @@ impl<'a> Ctx<'a> {
         let mut given: Vec<(&'a str, Value<'a>, Span)> = Vec::new();
         for arg in &call.args {
             let ArgKind::Named(label, e) = &arg.kind else {
-                self.report(Diagnostic::new(Code::WrongArguments, arg.span, "a source's settings have names").help(format!("write `{} = ..`", names[0])));
+                self.report(
+                    Diagnostic::new(Code::WrongArguments, arg.span, "a source's settings have names")
+                        .help(format!("write `{} = ..`", names[0])),
+                );
                 return None;
             };
             if !names.contains(&label.text.as_str()) {
                 self.report(
-                    Diagnostic::new(Code::UnknownSetting, label.span, format!("`{}` has no setting `{}`", call.name.text, label.text)).suggest(&label.text, names.iter().copied()).note(format!("its settings are {}", super::listed(names))),
+                    Diagnostic::new(
+                        Code::UnknownSetting,
+                        label.span,
+                        format!("`{}` has no setting `{}`", call.name.text, label.text),
+                    )
+                    .suggest(&label.text, names.iter().copied())
+                    .note(format!("its settings are {}", super::listed(names))),
                 );
                 return None;
             }
@@ -61,7 +72,9 @@ impl<'a> Ctx<'a> {
         if let Some(n) = self.table.size(time.axis).value()
             && n < 1
         {
-            self.report(Diagnostic::new(Code::BadSetting, time.span, format!("a segment of {n} steps")).help("it has at least one step"));
+            self.report(
+                Diagnostic::new(Code::BadSetting, time.span, format!("a segment of {n} steps")).help("it has at least one step"),
+            );
             return None;
         }
         if call.name.text == "rollout" {
@@ -70,14 +83,19 @@ impl<'a> Ctx<'a> {
             let minibatch = whole(self, "minibatch", 128)?;
             if over.len() != 1 {
                 let span = over.first().map_or(call.span, |b| b.name.span);
-                self.report(Diagnostic::new(Code::WrongArguments, span, "a rollout runs over time alone").help("write `over [T = 1024]`"));
+                self.report(
+                    Diagnostic::new(Code::WrongArguments, span, "a rollout runs over time alone").help("write `over [T = 1024]`"),
+                );
                 return None;
             }
             return Some(Source::Rollout { steps, epochs: u32::try_from(epochs).unwrap_or(u32::MAX), minibatch, time });
         }
         if over.len() != 2 {
             let span = over.first().map_or(call.span, |b| b.name.span);
-            self.report(Diagnostic::new(Code::WrongArguments, span, "a replay runs over the batch and time").help("write `over [B = 128, T = 8]`"));
+            self.report(
+                Diagnostic::new(Code::WrongArguments, span, "a replay runs over the batch and time")
+                    .help("write `over [B = 128, T = 8]`"),
+            );
             return None;
         }
         let batch = over.first().and_then(|b| dim(self, b))?;
@@ -102,7 +120,9 @@ impl<'a> Ctx<'a> {
         match u64::try_from(n) {
             Ok(n) if n > 0 => Some(n),
             _ => {
-                self.report(Diagnostic::new(Code::BadSetting, span, format!("`{name}` is {n}")).help("it is a whole number, one or more"));
+                self.report(
+                    Diagnostic::new(Code::BadSetting, span, format!("`{name}` is {n}")).help("it is a whole number, one or more"),
+                );
                 None
             }
         }
@@ -113,14 +133,27 @@ impl<'a> Ctx<'a> {
             self.missing("train", "say how long: `train { steps = 100_000, seed_steps = 5_000, every = 2, updates = 1, eval_every = 5_000, seeds = [7] }`");
             return None;
         };
-        const NAMES: [&str; 8] = ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes", "seeds", "stop_epoch"];
-        let mut train = Train { steps: 0, seed_steps: 0, every: 1, updates: 1, eval_every: 5_000, eval_episodes: 3, seeds: vec![1], stop_epoch: None };
+        const NAMES: [&str; 8] =
+            ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes", "seeds", "stop_epoch"];
+        let mut train = Train {
+            steps: 0,
+            seed_steps: 0,
+            every: 1,
+            updates: 1,
+            eval_every: 5_000,
+            eval_episodes: 3,
+            seeds: vec![1],
+            stop_epoch: None,
+        };
         let mut ok = true;
         let mut seen: Vec<&str> = Vec::new();
         for bind in binds {
             let name = bind.name.text.as_str();
             if seen.contains(&name) {
-                self.report(Diagnostic::new(Code::DuplicateName, bind.name.span, format!("`{name}` is set twice")).help("leave one of them out"));
+                self.report(
+                    Diagnostic::new(Code::DuplicateName, bind.name.span, format!("`{name}` is set twice"))
+                        .help("leave one of them out"),
+                );
                 ok = false;
                 continue;
             }
@@ -147,15 +180,26 @@ impl<'a> Ctx<'a> {
                 "seeds" => {
                     match self.eval(&bind.value, &env) {
                         Value::List(items) => {
-                            train.seeds = items.iter().filter_map(|v| self.as_int(v, span)).filter_map(|n| u64::try_from(n).ok()).collect();
+                            train.seeds =
+                                items.iter().filter_map(|v| self.as_int(v, span)).filter_map(|n| u64::try_from(n).ok()).collect();
                             if train.seeds.is_empty() {
-                                self.report(Diagnostic::new(Code::BadSetting, span, "at least one seed is needed").help("write `seeds = [7, 8, 9]`"));
+                                self.report(
+                                    Diagnostic::new(Code::BadSetting, span, "at least one seed is needed")
+                                        .help("write `seeds = [7, 8, 9]`"),
+                                );
                                 ok = false;
                             }
                         }
                         Value::Error => ok = false,
                         other => {
-                            self.report(Diagnostic::new(Code::WrongKind, span, format!("`seeds` is a list, and this is {}", other.describe())).help("write `seeds = [7, 8, 9]`"));
+                            self.report(
+                                Diagnostic::new(
+                                    Code::WrongKind,
+                                    span,
+                                    format!("`seeds` is a list, and this is {}", other.describe()),
+                                )
+                                .help("write `seeds = [7, 8, 9]`"),
+                            );
                             ok = false;
                         }
                     }
@@ -170,7 +214,9 @@ impl<'a> Ctx<'a> {
                 }
                 _ => {
                     self.report(
-                        Diagnostic::new(Code::UnknownSetting, bind.name.span, format!("`train` has no setting `{name}`")).suggest(name, NAMES).note(format!("its settings are {}", super::listed(NAMES))),
+                        Diagnostic::new(Code::UnknownSetting, bind.name.span, format!("`train` has no setting `{name}`"))
+                            .suggest(name, NAMES)
+                            .note(format!("its settings are {}", super::listed(NAMES))),
                     );
                     ok = false;
                     continue;
@@ -188,7 +234,12 @@ impl<'a> Ctx<'a> {
         }
         if ok && train.seed_steps >= train.steps {
             self.report(
-                Diagnostic::new(Code::ScheduleRange, span, format!("the training would be over before it starts: {} seed steps of {}", train.seed_steps, train.steps)).help("`seed_steps` is a part of `steps`"),
+                Diagnostic::new(
+                    Code::ScheduleRange,
+                    span,
+                    format!("the training would be over before it starts: {} seed steps of {}", train.seed_steps, train.steps),
+                )
+                .help("`seed_steps` is a part of `steps`"),
             );
             ok = false;
         }
@@ -202,7 +253,10 @@ impl<'a> Ctx<'a> {
         {
             if !self.members.metrics.iter().any(|m| m.place.name.text == name.text) {
                 let known: Vec<String> = self.members.metrics.iter().map(|m| m.place.name.text.clone()).collect();
-                self.report(Diagnostic::new(Code::UnknownName, name.span, format!("there is no metric `{}`", name.text)).suggest(&name.text, known.iter().map(String::as_str)));
+                self.report(
+                    Diagnostic::new(Code::UnknownName, name.span, format!("there is no metric `{}`", name.text))
+                        .suggest(&name.text, known.iter().map(String::as_str)),
+                );
                 return None;
             }
             let env = self.model_env(right.span.file);
@@ -210,7 +264,10 @@ impl<'a> Ctx<'a> {
             let above = self.as_number(&value, right.span)?;
             return Some(StopRule { metric: name.text.clone(), above });
         }
-        self.report(Diagnostic::new(Code::BadSetting, e.span, "`stop_epoch` compares a metric with a number").help("write `stop_epoch = kl > 0.05`"));
+        self.report(
+            Diagnostic::new(Code::BadSetting, e.span, "`stop_epoch` compares a metric with a number")
+                .help("write `stop_epoch = kl > 0.05`"),
+        );
         None
     }
 
@@ -221,7 +278,10 @@ impl<'a> Ctx<'a> {
             let mut task = Task { name: call.name.text.clone(), dims: Vec::new(), settings: Vec::new() };
             for arg in &call.args {
                 let ArgKind::Named(label, e) = &arg.kind else {
-                    self.report(Diagnostic::new(Code::WrongArguments, arg.span, "a task's settings have names").help("write `repeat = 4`"));
+                    self.report(
+                        Diagnostic::new(Code::WrongArguments, arg.span, "a task's settings have names")
+                            .help("write `repeat = 4`"),
+                    );
                     continue;
                 };
                 let is_dim = self.dims.list.iter().any(|d| d.task && d.name == label.text);
@@ -235,10 +295,21 @@ impl<'a> Ctx<'a> {
                     task.settings.push((label.text.clone(), setting));
                 }
             }
-            let missing: Vec<String> = self.dims.list.iter().filter(|d| d.task && !task.dims.iter().any(|(n, _)| *n == d.name)).map(|d| d.name.clone()).collect();
+            let missing: Vec<String> = self
+                .dims
+                .list
+                .iter()
+                .filter(|d| d.task && !task.dims.iter().any(|(n, _)| *n == d.name))
+                .map(|d| d.name.clone())
+                .collect();
             if !missing.is_empty() {
                 self.report(
-                    Diagnostic::new(Code::WrongArguments, call.span, format!("the task `{}` does not give {}", call.name.text, super::listed(&missing))).help(format!("write `{}({} = .., ..)`", call.name.text, missing[0])),
+                    Diagnostic::new(
+                        Code::WrongArguments,
+                        call.span,
+                        format!("the task `{}` does not give {}", call.name.text, super::listed(&missing)),
+                    )
+                    .help(format!("write `{}({} = .., ..)`", call.name.text, missing[0])),
                 );
             }
             tasks.push(task);
@@ -257,10 +328,13 @@ impl<'a> Ctx<'a> {
             }
             Value::Error => return None,
             other => {
-                self.error(Code::WrongKind, span, format!("a task's setting is a number, a truth value, a text or a list, and this is {}", other.describe()));
+                self.error(
+                    Code::WrongKind,
+                    span,
+                    format!("a task's setting is a number, a truth value, a text or a list, and this is {}", other.describe()),
+                );
                 return None;
             }
         })
     }
-
 }

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use super::value::{Env, Found, Record, Tensor, Value};
 use super::Ctx;
+use super::value::{Env, Found, Record, Tensor, Value};
 use crate::ast::{self, Ident};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{AxisId, Dtype, ExprId, Index, Op, Size};
@@ -57,7 +57,8 @@ impl<'a> Ctx<'a> {
     fn not_static(&mut self, value: &Value<'a>, span: Span) {
         let d = match value {
             Value::Tensor(_) | Value::Index(_) | Value::Record(_) | Value::Family(_) | Value::Memory(_) | Value::Dist(_) => {
-                Diagnostic::new(Code::NotStatic, span, "this must be known when compiling").here(format!("{}, known only when the model runs", value.describe()))
+                Diagnostic::new(Code::NotStatic, span, "this must be known when compiling")
+                    .here(format!("{}, known only when the model runs", value.describe()))
             }
             _ => Diagnostic::new(Code::WrongKind, span, format!("a number is wanted here, and this is {}", value.describe())),
         };
@@ -102,7 +103,8 @@ impl<'a> Ctx<'a> {
             }
             Value::Dist(_) => {
                 self.report(
-                    Diagnostic::new(Code::WrongKind, span, "an array is wanted here, and this is a distribution").help("take its `.mean` or `.mode`, or draw from it with `x ~ ..`"),
+                    Diagnostic::new(Code::WrongKind, span, "an array is wanted here, and this is a distribution")
+                        .help("take its `.mean` or `.mode`, or draw from it with `x ~ ..`"),
                 );
                 None
             }
@@ -168,11 +170,17 @@ impl<'a> Ctx<'a> {
     pub(super) fn as_index(&mut self, value: &Value<'a>, span: Span) -> Option<Index> {
         match value {
             Value::Index(i) => Some(i.clone()),
-            Value::Num(_) | Value::Size(_) | Value::Dim(_) => self.as_int(value, span).map(|offset| Index { terms: Vec::new(), offset }),
+            Value::Num(_) | Value::Size(_) | Value::Dim(_) => {
+                self.as_int(value, span).map(|offset| Index { terms: Vec::new(), offset })
+            }
             Value::Error => None,
             other => {
-                let d = Diagnostic::new(Code::NotAnIndex, span, format!("a subscript is a sum of indices and numbers, and this is {}", other.describe()))
-                    .help("for a place that is computed, write `take(x, place, over = AXIS)`");
+                let d = Diagnostic::new(
+                    Code::NotAnIndex,
+                    span,
+                    format!("a subscript is a sum of indices and numbers, and this is {}", other.describe()),
+                )
+                .help("for a place that is computed, write `take(x, place, over = AXIS)`");
                 self.report(d);
                 None
             }
@@ -274,7 +282,8 @@ impl<'a> Ctx<'a> {
             }
             Value::Error => None,
             other => {
-                let d = Diagnostic::new(Code::WrongKind, span, format!("axes are wanted here, and this is {}", other.describe())).help("write them in brackets: `[Q, A]`");
+                let d = Diagnostic::new(Code::WrongKind, span, format!("axes are wanted here, and this is {}", other.describe()))
+                    .help("write them in brackets: `[Q, A]`");
                 self.report(d);
                 None
             }
@@ -287,7 +296,12 @@ impl<'a> Ctx<'a> {
     }
 
     /// Applies `f` to every array of a value, keeping its structure.
-    pub(super) fn map(&mut self, value: &Value<'a>, span: Span, f: &mut dyn FnMut(&mut Self, ExprId) -> Option<ExprId>) -> Value<'a> {
+    pub(super) fn map(
+        &mut self,
+        value: &Value<'a>,
+        span: Span,
+        f: &mut dyn FnMut(&mut Self, ExprId) -> Option<ExprId>,
+    ) -> Value<'a> {
         match value {
             Value::Record(r) => {
                 let mut fields = Vec::new();

@@ -39,6 +39,8 @@ impl FamilyRef {
 pub(super) struct SystemBuild<'a> {
     pub families: Vec<FamilyBuild<'a>>,
     pub defs: Vec<hir::Def>,
+    /// By equation: everything it read.
+    pub touched: Vec<Vec<ExprId>>,
     index: HashMap<String, usize>,
 }
 
@@ -154,13 +156,21 @@ impl<'a> Ctx<'a> {
     /// Adds an equation, and the base cases in its `with`.
     pub(super) fn add_equation(&mut self, system: usize, prefix: &str, e: &'a Equation, scope: Scope<'a>) {
         let value = if e.draw { DefValue::Draw(&e.value) } else { DefValue::Equals(&e.value) };
-        let source = DefSource { indices: &e.place.indices, value, clauses: &e.clauses, span: e.span, scope: scope.clone(), base: false };
+        let source =
+            DefSource { indices: &e.place.indices, value, clauses: &e.clauses, span: e.span, scope: scope.clone(), base: false };
         self.add_source(system, prefix, &e.place.name, source);
         for clause in &e.clauses {
             if let ClauseKind::With(inits) = &clause.kind {
                 for (place, value) in inits {
                     let span = place.span.to(value.span);
-                    let source = DefSource { indices: &place.indices, value: DefValue::Equals(value), clauses: &[], span, scope: scope.clone(), base: true };
+                    let source = DefSource {
+                        indices: &place.indices,
+                        value: DefValue::Equals(value),
+                        clauses: &[],
+                        span,
+                        scope: scope.clone(),
+                        base: true,
+                    };
                     self.add_source(system, prefix, &place.name, source);
                 }
             }
@@ -180,7 +190,14 @@ impl<'a> Ctx<'a> {
                 let id = self.systems[system].add(&full, arity, name.span);
                 // A base case of a data field: the field becomes a family of its own.
                 if let Some(input) = self.inputs.iter().position(|i| prefix.is_empty() && i.name == name.text) {
-                    let own = DefSource { indices: &[], value: DefValue::Input(input), clauses: &[], span: name.span, scope: source.scope.clone(), base: false };
+                    let own = DefSource {
+                        indices: &[],
+                        value: DefValue::Input(input),
+                        clauses: &[],
+                        span: name.span,
+                        scope: source.scope.clone(),
+                        base: false,
+                    };
                     self.systems[system].families[id].sources.push(own);
                 }
                 id
@@ -191,8 +208,17 @@ impl<'a> Ctx<'a> {
             let (have, first) = (family.arity, family.span);
             if system == TRAIN || system == ACT {
                 self.report(
-                    Diagnostic::new(Code::WrongIndexCount, source.span, format!("`{}` has {} here, and {} before", name.text, subscripts(arity - rollout), subscripts(have - rollout.min(have))))
-                        .label(first, "first defined here"),
+                    Diagnostic::new(
+                        Code::WrongIndexCount,
+                        source.span,
+                        format!(
+                            "`{}` has {} here, and {} before",
+                            name.text,
+                            subscripts(arity - rollout),
+                            subscripts(have - rollout.min(have))
+                        ),
+                    )
+                    .label(first, "first defined here"),
                 );
             }
             return;
@@ -215,7 +241,14 @@ impl<'a> Ctx<'a> {
                 let family = &mut self.systems[system].families[id];
                 if family.arity == 1 {
                     let scope = family.sources[0].scope.clone();
-                    let source = DefSource { indices: &[], value: DefValue::MemoryStart(module), clauses: &[], span: family.span, scope, base: true };
+                    let source = DefSource {
+                        indices: &[],
+                        value: DefValue::MemoryStart(module),
+                        clauses: &[],
+                        span: family.span,
+                        scope,
+                        base: true,
+                    };
                     family.sources.push(source);
                 }
             }
@@ -253,9 +286,16 @@ impl<'a> Ctx<'a> {
         if given.len() != f.missing() {
             let name = self.family_name(f);
             let want = f.missing();
-            let mut d = Diagnostic::new(Code::WrongIndexCount, span, format!("`{name}` has {}, and {} here", subscripts(want), count_given(given.len())));
+            let mut d = Diagnostic::new(
+                Code::WrongIndexCount,
+                span,
+                format!("`{name}` has {}, and {} here", subscripts(want), count_given(given.len())),
+            );
             if given.is_empty() {
-                d = d.help(format!("say at which step: `{name}[{}]`", ["t", "t, k", "i, n, k"].get(want.saturating_sub(1)).unwrap_or(&"..")));
+                d = d.help(format!(
+                    "say at which step: `{name}[{}]`",
+                    ["t", "t, k", "i, n, k"].get(want.saturating_sub(1)).unwrap_or(&"..")
+                ));
             }
             self.report(d);
             return Value::Error;
@@ -265,7 +305,9 @@ impl<'a> Ctx<'a> {
             FamilyKind::Input(input) => {
                 let (axes, dtype) = (self.inputs[input].axes.clone(), self.inputs[input].dtype);
                 let index = index.into_iter().next().unwrap_or_default();
-                Value::tensor(self.table.push(Op::Input { input, index }, axes, dtype, span))
+                let e = self.table.push(Op::Input { input, index }, axes, dtype, span);
+                self.site.touched.push(e);
+                Value::tensor(e)
             }
             FamilyKind::Family { system, id } => {
                 if self.systems[system].families[id].ty.is_none() {
@@ -280,9 +322,14 @@ impl<'a> Ctx<'a> {
                 let leaves = self.systems[system].families[id].leaves.clone();
                 let mut nodes = Vec::with_capacity(leaves.len());
                 for (leaf, l) in leaves.iter().enumerate() {
-                    let op = if outer { Op::Outer { family, leaf, index: index.clone() } } else { Op::Read { family, leaf, index: index.clone() } };
+                    let op = if outer {
+                        Op::Outer { family, leaf, index: index.clone() }
+                    } else {
+                        Op::Read { family, leaf, index: index.clone() }
+                    };
                     nodes.push(self.table.push(op, l.axes.clone(), l.dtype, span));
                 }
+                self.site.touched.extend(nodes.first());
                 self.reset_reads(family, &mut nodes, &index, span);
                 self.rebuild(&ty, &mut nodes.into_iter())
             }
@@ -321,8 +368,12 @@ impl<'a> Ctx<'a> {
         }
         let name = family.name.rsplit('.').next().unwrap_or("").to_string();
         self.report(
-            Diagnostic::new(Code::SelfReference, span, format!("`{name}` is defined by itself, and nothing says where it starts"))
-                .help(format!("give it a start: `with {name}[-1] = ..`, or an equation at a fixed index")),
+            Diagnostic::new(
+                Code::SelfReference,
+                span,
+                format!("`{name}` is defined by itself, and nothing says where it starts"),
+            )
+            .help(format!("give it a start: `with {name}[-1] = ..`, or an equation at a fixed index")),
         );
         Value::Error
     }
@@ -330,7 +381,9 @@ impl<'a> Ctx<'a> {
     pub(super) fn family_name(&self, f: &FamilyRef) -> String {
         match f.kind {
             FamilyKind::Input(i) => self.inputs[i].name.clone(),
-            FamilyKind::Family { system, id } => self.systems[system].families[id].name.rsplit('.').next().unwrap_or("").to_string(),
+            FamilyKind::Family { system, id } => {
+                self.systems[system].families[id].name.rsplit('.').next().unwrap_or("").to_string()
+            }
         }
     }
 
@@ -361,7 +414,9 @@ impl<'a> Ctx<'a> {
                 .args
                 .iter()
                 .filter_map(|(n, v)| match v {
-                    Value::Tensor(t) => Some(Leaf { path: sub(n), axes: self.table.axes_of(t.expr).to_vec(), dtype: Dtype::Real }),
+                    Value::Tensor(t) => {
+                        Some(Leaf { path: sub(n), axes: self.table.axes_of(t.expr).to_vec(), dtype: Dtype::Real })
+                    }
                     _ => None,
                 })
                 .collect(),
@@ -430,7 +485,8 @@ impl<'a> Ctx<'a> {
                 Some((Ty::Memory(m.module), leaves))
             }
             Value::Dist(d) => {
-                let leaves = d.args.iter().filter_map(|(_, v)| if let Value::Tensor(t) = v { Some(t.expr) } else { None }).collect();
+                let leaves =
+                    d.args.iter().filter_map(|(_, v)| if let Value::Tensor(t) = v { Some(t.expr) } else { None }).collect();
                 Some((Ty::Dist(d.clone()), leaves))
             }
             Value::Ensemble(axis, inner) => {
@@ -468,7 +524,10 @@ impl<'a> Ctx<'a> {
                 if have.len() != fields.len() || fields.iter().any(|(n, _)| !have.contains(&n.as_str())) {
                     let want = super::listed(fields.iter().map(|(n, _)| n.as_str()));
                     let have = super::listed(have);
-                    self.report(Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` has the fields {want}")).here(format!("this has {have}")));
+                    self.report(
+                        Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` has the fields {want}"))
+                            .here(format!("this has {have}")),
+                    );
                     return None;
                 }
                 let mut leaves = Vec::new();
@@ -500,8 +559,13 @@ impl<'a> Ctx<'a> {
                 let scalar = matches!(value, Value::Num(_) | Value::Zeros | Value::Size(_) | Value::Dim(_));
                 if !self.same_axes(self.table.axes_of(e), axes) && !scalar {
                     let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(axes));
-                    let d = Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` has axes {want} elsewhere")).here(format!("this has axes {have}"));
-                    self.report(if have == "[]" || want == "[]" { d.help("start it with `zeros([..])` of the right axes") } else { d });
+                    let d = Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` has axes {want} elsewhere"))
+                        .here(format!("this has axes {have}"));
+                    self.report(if have == "[]" || want == "[]" {
+                        d.help("start it with `zeros([..])` of the right axes")
+                    } else {
+                        d
+                    });
                     return None;
                 }
                 let mut leaves = vec![self.table.broadcast(e, axes, span)];
@@ -516,7 +580,11 @@ impl<'a> Ctx<'a> {
             }
             (other, Ty::Record { .. } | Ty::Memory(_)) => {
                 let what = if matches!(ty, Ty::Memory(_)) { "a memory's value" } else { "a record" };
-                self.report(Diagnostic::new(Code::WrongKind, span, format!("`{name}` is {what}, and this is {}", other.describe())));
+                self.report(Diagnostic::new(
+                    Code::WrongKind,
+                    span,
+                    format!("`{name}` is {what}, and this is {}", other.describe()),
+                ));
                 None
             }
         }
@@ -587,18 +655,19 @@ impl<'a> Ctx<'a> {
         let site = Site {
             vars: Vec::new(),
             active: Vec::new(),
-            auto: false,
             draw_base: name.clone(),
             draws: 0,
             draw_from: DrawFrom::Sample,
             system,
             training: system == TRAIN,
             reset: None,
+            touched: Vec::new(),
         };
-        let (def, _) = self.at_site(site, |cx| cx.def(system, id, source));
+        let (def, site) = self.at_site(site, |cx| cx.def(system, id, source));
         if let Some(def) = def {
             let build = &mut self.systems[system];
             build.defs.push(def);
+            build.touched.push(site.touched);
             let def = hir::DefId(build.defs.len() as u32 - 1);
             build.families[id].defs.push(def);
         }
@@ -628,7 +697,14 @@ impl<'a> Ctx<'a> {
                 let index = Index { terms: vec![(var, 1)], offset: 0 };
                 let value = self.table.push(Op::Input { input, index }, axes.clone(), dtype, source.span);
                 self.set_type(system, id, Ty::Tensor { axes, dtype, attached: None });
-                return Some(hir::Def { family, lhs: vec![Lhs::Var { var, offset: 0 }], vars: vec![var], values: vec![value], base: source.base, span: source.span });
+                return Some(hir::Def {
+                    family,
+                    lhs: vec![Lhs::Var { var, offset: 0 }],
+                    vars: vec![var],
+                    values: vec![value],
+                    base: source.base,
+                    span: source.span,
+                });
             }
             DefValue::MemoryStart(module) => {
                 let out = self.modules[module].memory_out.clone();
@@ -638,7 +714,14 @@ impl<'a> Ctx<'a> {
                     let axes = self.carries[carry].axes.clone();
                     values.push(self.table.push(Op::Carry(carry), axes, Dtype::Real, source.span));
                 }
-                return Some(hir::Def { family, lhs: vec![Lhs::At(-1)], vars: Vec::new(), values, base: source.base, span: source.span });
+                return Some(hir::Def {
+                    family,
+                    lhs: vec![Lhs::At(-1)],
+                    vars: Vec::new(),
+                    values,
+                    base: source.base,
+                    span: source.span,
+                });
             }
             DefValue::Equals(_) | DefValue::Draw(_) => {}
         }
@@ -664,7 +747,8 @@ impl<'a> Ctx<'a> {
         for clause in source.clauses {
             if let ClauseKind::Where(cond) = &clause.kind {
                 self.report(
-                    Diagnostic::new(Code::WrongKind, cond.span, "`where` belongs to losses and metrics").help("to choose entry by entry, write `select(condition, one, other)`"),
+                    Diagnostic::new(Code::WrongKind, cond.span, "`where` belongs to losses and metrics")
+                        .help("to choose entry by entry, write `select(condition, one, other)`"),
                 );
             }
         }
@@ -713,7 +797,8 @@ impl<'a> Ctx<'a> {
             }
             if self.site.vars.iter().any(|(n, _)| *n == name.text) {
                 self.report(
-                    Diagnostic::new(Code::NotAnIndex, name.span, format!("`{}` stands on the left twice", name.text)).help("each subscript on the left has an index of its own"),
+                    Diagnostic::new(Code::NotAnIndex, name.span, format!("`{}` stands on the left twice", name.text))
+                        .help("each subscript on the left has an index of its own"),
                 );
                 return None;
             }
@@ -728,7 +813,12 @@ impl<'a> Ctx<'a> {
             (None, Some(n)) => Some((Lhs::At(n), None)),
             _ => {
                 self.report(
-                    Diagnostic::new(Code::NotAnIndex, e.span, "a subscript on the left is an index, an index plus a number, or a number").help("write `x[t]`, `x[t+1]` or `x[0]`"),
+                    Diagnostic::new(
+                        Code::NotAnIndex,
+                        e.span,
+                        "a subscript on the left is an index, an index plus a number, or a number",
+                    )
+                    .help("write `x[t]`, `x[t+1]` or `x[0]`"),
                 );
                 None
             }
@@ -747,14 +837,20 @@ impl<'a> Ctx<'a> {
             Value::Error => return,
             other => {
                 self.report(
-                    Diagnostic::new(Code::WrongKind, domain.span, format!("a range is wanted here, and this is {}", other.describe())).help("write `0..T` (without the end) or `0..=T` (with it)"),
+                    Diagnostic::new(
+                        Code::WrongKind,
+                        domain.span,
+                        format!("a range is wanted here, and this is {}", other.describe()),
+                    )
+                    .help("write `0..T` (without the end) or `0..=T` (with it)"),
                 );
                 return;
             }
         };
         if range.0 >= range.1 {
             self.report(
-                Diagnostic::new(Code::EmptyDomain, domain.span, format!("`{}` would take no value", name.text)).note(format!("the range is {}..{}", range.0, range.1)),
+                Diagnostic::new(Code::EmptyDomain, domain.span, format!("`{}` would take no value", name.text))
+                    .note(format!("the range is {}..{}", range.0, range.1)),
             );
             return;
         }
@@ -768,7 +864,8 @@ impl<'a> Ctx<'a> {
             None => {
                 let known: Vec<String> = self.site.vars.iter().map(|(n, _)| n.clone()).collect();
                 self.report(
-                    Diagnostic::new(Code::UnknownIndex, name.span, format!("`{}` is no subscript of the left side", name.text)).suggest(&name.text, known.iter().map(String::as_str)),
+                    Diagnostic::new(Code::UnknownIndex, name.span, format!("`{}` is no subscript of the left side", name.text))
+                        .suggest(&name.text, known.iter().map(String::as_str)),
                 );
             }
         }
@@ -783,7 +880,8 @@ impl<'a> Ctx<'a> {
                 ClauseKind::Reset(e) => condition = Some(e),
                 ClauseKind::With(inits) => {
                     for (place, _) in inits {
-                        if let Value::Family(FamilyRef { kind: FamilyKind::Family { system: s, id }, prefix, .. }) = self.lookup(&place.name, env)
+                        if let Value::Family(FamilyRef { kind: FamilyKind::Family { system: s, id }, prefix, .. }) =
+                            self.lookup(&place.name, env)
                             && s == system
                         {
                             let index = self.indices(&place.indices, env)?;
@@ -816,7 +914,8 @@ impl<'a> Ctx<'a> {
         let condition = self.as_tensor(&value, e.span)?;
         if bases.is_empty() {
             self.report(
-                Diagnostic::new(Code::WrongKind, e.span, "`reset` has nothing to go back to").help("say where the past starts: `with x[-1] = ..`"),
+                Diagnostic::new(Code::WrongKind, e.span, "`reset` has nothing to go back to")
+                    .help("say where the past starts: `with x[-1] = ..`"),
             );
             return None;
         }
@@ -839,11 +938,15 @@ impl<'a> Ctx<'a> {
                 }
                 let Some(method) = d.def.methods.iter().find(|m| m.name.text == "sample") else {
                     self.report(
-                        Diagnostic::new(Code::UnknownMethod, e.span, format!("`{}` cannot be drawn from", d.def.name.text)).help("give it a method `sample`"),
+                        Diagnostic::new(Code::UnknownMethod, e.span, format!("`{}` cannot be drawn from", d.def.name.text))
+                            .help("give it a method `sample`"),
                     );
                     return Value::Error;
                 };
-                let outer = std::mem::replace(&mut self.site.draw_from, if self.site.system == ACT { DrawFrom::Sample } else { DrawFrom::Values(from) });
+                let outer = std::mem::replace(
+                    &mut self.site.draw_from,
+                    if self.site.system == ACT { DrawFrom::Sample } else { DrawFrom::Values(from) },
+                );
                 let drawn = self.call(&super::value::Callable::Method { env: d.env.clone(), method }, Vec::new(), e.span);
                 self.site.draw_from = outer;
                 drawn
@@ -857,7 +960,12 @@ impl<'a> Ctx<'a> {
             }
             other => {
                 self.report(
-                    Diagnostic::new(Code::NotADistribution, e.span, format!("a draw needs a distribution, and this is {}", other.describe())).help("write `=` for a value, or draw from a head or from `normal(mean, std)`"),
+                    Diagnostic::new(
+                        Code::NotADistribution,
+                        e.span,
+                        format!("a draw needs a distribution, and this is {}", other.describe()),
+                    )
+                    .help("write `=` for a value, or draw from a head or from `normal(mean, std)`"),
                 );
                 Value::Error
             }
@@ -866,7 +974,13 @@ impl<'a> Ctx<'a> {
 
     /// Where a field of the data exists.
     pub(super) fn input_domain(&self, input: usize) -> (i64, i64) {
-        let time = self.dims.time.as_ref().and_then(|n| self.dims.get(n, self.sizes)).and_then(|a| self.table.size(a).value()).unwrap_or(1);
+        let time = self
+            .dims
+            .time
+            .as_ref()
+            .and_then(|n| self.dims.get(n, self.sizes))
+            .and_then(|a| self.table.size(a).value())
+            .unwrap_or(1);
         let outcome = self.inputs[input].outcome;
         match (self.is_rollout(), outcome) {
             (false, false) | (true, true) => (0, time),
@@ -917,4 +1031,3 @@ fn has_free_name(e: &Expr) -> bool {
     });
     found
 }
-

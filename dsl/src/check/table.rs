@@ -108,7 +108,14 @@ impl Table {
     pub(super) fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId, span: Span) -> Option<ExprId> {
         let axes = self.union(self.axes_of(a), self.axes_of(b))?;
         let dtype = match op {
-            BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge | BinaryOp::Eq | BinaryOp::Ne | BinaryOp::And | BinaryOp::Or => Dtype::Bool,
+            BinaryOp::Lt
+            | BinaryOp::Le
+            | BinaryOp::Gt
+            | BinaryOp::Ge
+            | BinaryOp::Eq
+            | BinaryOp::Ne
+            | BinaryOp::And
+            | BinaryOp::Or => Dtype::Bool,
             _ => Dtype::Real,
         };
         Some(self.push(Op::Binary(op, a, b), axes, dtype, span))
@@ -238,16 +245,20 @@ impl Table {
         self.push(op, axes, Dtype::Real, span)
     }
 
+    /// Parts side by side along `into`, which stands where the first part's own axes stood.
     pub(super) fn concat(&mut self, parts: Vec<ExprId>, along: Vec<Vec<AxisId>>, into: AxisId, span: Span) -> ExprId {
         let mut axes: Vec<AxisId> = Vec::new();
         for (part, gone) in parts.iter().zip(&along) {
             for a in self.axes_of(*part) {
-                if !gone.contains(a) && !axes.contains(a) {
-                    axes.push(*a);
+                let a = if gone.contains(a) { into } else { *a };
+                if !axes.contains(&a) {
+                    axes.push(a);
                 }
             }
         }
-        axes.push(into);
+        if !axes.contains(&into) {
+            axes.insert(0, into);
+        }
         self.push(Op::Concat { parts, along, into }, axes, Dtype::Real, span)
     }
 

@@ -26,7 +26,11 @@ pub(super) enum Value<'a> {
     Bool(bool),
     Text(Rc<str>),
     List(Rc<[Value<'a>]>),
-    Range { lo: f64, hi: f64, inclusive: bool },
+    Range {
+        lo: f64,
+        hi: f64,
+        inclusive: bool,
+    },
     /// `zeros` without axes: takes those of whatever it meets.
     Zeros,
     Tensor(Tensor),
@@ -85,11 +89,21 @@ pub(super) enum Callable<'a> {
     Block(&'a ast::Block),
     Dist(&'a ast::Dist),
     Builtin(Builtin),
-    Net { module: usize, mode: Mode },
-    Memory { module: usize },
+    Net {
+        module: usize,
+        mode: Mode,
+    },
+    Memory {
+        module: usize,
+    },
     /// A method, in the scope of its distribution.
-    Method { env: Env<'a>, method: &'a ast::Function },
-    Planner { planner: usize },
+    Method {
+        env: Env<'a>,
+        method: &'a ast::Function,
+    },
+    Planner {
+        planner: usize,
+    },
 }
 
 /// Which copy of a net's parameters a call reads.
@@ -157,7 +171,17 @@ pub(super) enum Found<'a> {
 pub(super) enum LazyKind<'a> {
     Let(&'a ast::Expr),
     /// A parameter, with the path that leads to it.
-    Param { decl: &'a ast::Typed, init: &'a ast::Expr, path: String, span: Span },
+    Param {
+        decl: &'a ast::Typed,
+        init: &'a ast::Expr,
+        path: String,
+        span: Span,
+    },
+    /// A planner's carry.
+    Carry {
+        carry: &'a ast::Carry,
+        path: String,
+    },
 }
 
 pub(super) enum LazyState<'a> {
@@ -295,19 +319,6 @@ impl<'a> Callable<'a> {
             (Callable::Builtin(a), Callable::Builtin(b)) => a == b,
             (Callable::Net { module: a, mode: x }, Callable::Net { module: b, mode: y }) => a == b && x == y,
             _ => false,
-        }
-    }
-
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Callable::Fn(f) => &f.name.text,
-            Callable::Block(b) => &b.name.text,
-            Callable::Dist(d) => &d.name.text,
-            Callable::Builtin(b) => b.name(),
-            Callable::Net { .. } => "net",
-            Callable::Memory { .. } => "memory",
-            Callable::Method { method, .. } => &method.name.text,
-            Callable::Planner { .. } => "planner",
         }
     }
 }

@@ -33,7 +33,8 @@ pub fn render(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Strin
             snippet = snippet.annotation(mark);
         }
         for label in diagnostic.secondary.iter().filter(|l| l.span.file == file) {
-            snippet = snippet.annotation(AnnotationKind::Context.span(clamp(&source.text, label.span)).label(label.text.as_str()));
+            snippet =
+                snippet.annotation(AnnotationKind::Context.span(clamp(&source.text, label.span)).label(label.text.as_str()));
         }
         group = group.element(snippet);
     }

@@ -17,11 +17,7 @@ pub(super) fn align(outline: &mut Outline<'_>) {
     let ends = ends(&outline.units);
     let mut gaps = Vec::new();
     for frame in outline.frames.iter().filter(|f| f.hanging) {
-        let mut table = Table {
-            outline,
-            ends: &ends,
-            rows: Vec::new(),
-        };
+        let mut table = Table { outline, ends: &ends, rows: Vec::new() };
         for (at, entry) in frame.entries.iter().enumerate() {
             let fits = is_row(outline, frame, at);
             let family = table.rows.last().map(|row| row.entry.lead.family);
@@ -48,8 +44,7 @@ pub(super) fn common_widths(widths: &[usize], most: usize) -> Vec<usize> {
     let mut common = widths.to_vec();
     let mut rest = order.as_slice();
     while let Some(&shortest) = rest.first() {
-        let (column, further) =
-            rest.split_at(rest.partition_point(|&line| widths[line] - widths[shortest] <= most));
+        let (column, further) = rest.split_at(rest.partition_point(|&line| widths[line] - widths[shortest] <= most));
         let width = column.last().map_or(0, |&line| widths[line]);
         column.iter().for_each(|&line| common[line] = width);
         rest = further;
@@ -71,16 +66,11 @@ fn ends(units: &[Unit<'_>]) -> Vec<usize> {
 fn is_row(outline: &Outline<'_>, frame: &Frame, at: usize) -> bool {
     let units = &outline.units;
     let entry = &frame.entries[at];
-    let crowded = frame
-        .entries
-        .get(at + 1)
-        .is_some_and(|next| !units[next.first].breaks);
+    let crowded = frame.entries.get(at + 1).is_some_and(|next| !units[next.first].breaks);
     // Bodies form a column only where each is on one line.
     let tall = entry.lead.columns.contains(&Column::Body)
         && entry.body.is_some_and(|brace| match units[brace].role {
-            Role::Open(body) => outline.frames[body]
-                .close
-                .is_none_or(|close| units[close].line != units[entry.first].line),
+            Role::Open(body) => outline.frames[body].close.is_none_or(|close| units[close].line != units[entry.first].line),
             _ => true,
         });
     units[entry.first].breaks && !crowded && !tall
@@ -106,9 +96,7 @@ impl Table<'_> {
         for &column in lead.columns {
             match column {
                 // `dim Q = 8, C = 32`: a list, not a table.
-                Column::Define
-                    if lead.family == "size"
-                        && self.rows.iter().any(|row| row.entry.defines != 1) => {}
+                Column::Define if lead.family == "size" && self.rows.iter().any(|row| row.entry.defines != 1) => {}
                 Column::Clause => self.clauses(gaps),
                 _ => {
                     let rows = (0..self.rows.len()).collect::<Vec<_>>();
@@ -125,13 +113,7 @@ impl Table<'_> {
             if self.place(at, Column::Clause).is_some() {
                 rows.push(at);
                 let entry = self.rows[at].entry;
-                gaps.extend(
-                    entry
-                        .clauses
-                        .iter()
-                        .skip(1)
-                        .map(|&clause| (clause, NEXT_CLAUSE_GAP)),
-                );
+                gaps.extend(entry.clauses.iter().skip(1).map(|&clause| (clause, NEXT_CLAUSE_GAP)));
             } else {
                 self.column(&rows, Column::Clause, CLAUSE_GAP, gaps);
                 rows.clear();
@@ -140,13 +122,7 @@ impl Table<'_> {
         self.column(&rows, Column::Clause, CLAUSE_GAP, gaps);
     }
 
-    fn column(
-        &mut self,
-        rows: &[usize],
-        column: Column,
-        gap: usize,
-        gaps: &mut Vec<(usize, usize)>,
-    ) {
+    fn column(&mut self, rows: &[usize], column: Column, gap: usize, gaps: &mut Vec<(usize, usize)>) {
         let places: Vec<(usize, usize, bool)> = rows
             .iter()
             .filter_map(|&row| {
@@ -154,8 +130,7 @@ impl Table<'_> {
                 // A loss without `warmup` still has a weight that the `warmup` of others must clear.
                 let or = || {
                     if column == Column::Extra {
-                        self.place(row, Column::Define)
-                            .or_else(|| self.place(row, Column::Body))
+                        self.place(row, Column::Define).or_else(|| self.place(row, Column::Body))
                     } else {
                         None
                     }
@@ -163,19 +138,9 @@ impl Table<'_> {
                 Some((row, own.or_else(or)?, own.is_some()))
             })
             .collect();
-        let widths: Vec<usize> = places
-            .iter()
-            .map(|&(row, place, _)| self.width(row, place - 1))
-            .collect();
-        let most = if column == Column::Body {
-            MAX_BODY_PADDING
-        } else {
-            MAX_PADDING
-        };
-        for (&(row, place, own), (width, common)) in places
-            .iter()
-            .zip(widths.iter().zip(common_widths(&widths, most)))
-        {
+        let widths: Vec<usize> = places.iter().map(|&(row, place, _)| self.width(row, place - 1)).collect();
+        let most = if column == Column::Body { MAX_BODY_PADDING } else { MAX_PADDING };
+        for (&(row, place, own), (width, common)) in places.iter().zip(widths.iter().zip(common_widths(&widths, most))) {
             if own {
                 let padded = common - width + gap;
                 gaps.push((place, padded));

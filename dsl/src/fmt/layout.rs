@@ -17,13 +17,7 @@ const MAX_COLUMN: usize = 80;
 const COMMENT_GAP: usize = 2;
 
 pub(super) fn print(outline: &Outline<'_>) -> String {
-    let mut page = Page {
-        outline,
-        lines: Vec::new(),
-        levels: Vec::new(),
-        waiting: Vec::new(),
-        column: 0,
-    };
+    let mut page = Page { outline, lines: Vec::new(), levels: Vec::new(), waiting: Vec::new(), column: 0 };
     page.levels.resize(outline.frames.len(), Level::default());
     let mut unit = 0;
     for (at, token) in outline.tokens.iter().enumerate() {
@@ -99,11 +93,7 @@ impl<'a> Page<'a> {
             };
             self.flush(comments);
             let blank_before = breaks > 1 && !closes && self.may_part();
-            self.lines.push(Line {
-                blank_before,
-                indent,
-                ..Line::default()
-            });
+            self.lines.push(Line { blank_before, indent, ..Line::default() });
             self.column = indent;
             let frame = self.remaining(at);
             self.levels[frame].anchor = indent;
@@ -133,13 +123,7 @@ impl<'a> Page<'a> {
     fn flush(&mut self, indent: usize) {
         for (text, blank) in std::mem::take(&mut self.waiting) {
             let blank_before = blank && self.may_part();
-            self.lines.push(Line {
-                blank_before,
-                indent,
-                width: indent,
-                comment: Some(text),
-                ..Line::default()
-            });
+            self.lines.push(Line { blank_before, indent, width: indent, comment: Some(text), ..Line::default() });
         }
     }
 
@@ -147,28 +131,11 @@ impl<'a> Page<'a> {
     fn level(&self, at: usize, frame: usize) -> Level {
         let around = self.levels[self.outline.units[at].frame];
         let opened = &self.outline.frames[frame];
-        let base = if opened.body {
-            around.statement
-        } else {
-            around.anchor
-        };
-        let below = self
-            .outline
-            .units
-            .get(at + 1)
-            .map_or(self.column, |next| self.column + next.gap);
+        let base = if opened.body { around.statement } else { around.anchor };
+        let below = self.outline.units.get(at + 1).map_or(self.column, |next| self.column + next.gap);
         let deeper = (base + INDENT).min(MAX_INDENT);
-        let inner = if opened.hanging || below > MAX_COLUMN {
-            deeper
-        } else {
-            below
-        };
-        Level {
-            base,
-            inner,
-            anchor: base,
-            statement: base,
-        }
+        let inner = if opened.hanging || below > MAX_COLUMN { deeper } else { below };
+        Level { base, inner, anchor: base, statement: base }
     }
 
     /// The indentation of the line that starts with this unit.
@@ -179,10 +146,7 @@ impl<'a> Page<'a> {
             let last = self.closing(at).filter(hanging).last();
             return self.levels[last.unwrap_or(first)].base;
         }
-        let one_expression = matches!(
-            self.outline.frames[unit.frame].shape,
-            Shape::Group | Shape::Branch
-        );
+        let one_expression = matches!(self.outline.frames[unit.frame].shape, Shape::Group | Shape::Branch);
         let goes_on = !unit.starts && !one_expression;
         self.levels[unit.frame].inner + if goes_on { INDENT } else { 0 }
     }
@@ -190,12 +154,10 @@ impl<'a> Page<'a> {
     /// The frames that the line starting with this unit closes before anything else.
     fn closing(&self, at: usize) -> impl Iterator<Item = usize> {
         let units = &self.outline.units;
-        (at..units.len())
-            .take_while(move |&i| i == at || !units[i].breaks)
-            .map_while(move |i| match units[i].role {
-                Role::Close(frame) => Some(frame),
-                _ => None,
-            })
+        (at..units.len()).take_while(move |&i| i == at || !units[i].breaks).map_while(move |i| match units[i].role {
+            Role::Close(frame) => Some(frame),
+            _ => None,
+        })
     }
 
     /// The frame that the line starting with this unit stands in, behind its closing brackets.
@@ -223,21 +185,11 @@ impl<'a> Page<'a> {
     /// Comments behind code on neighbouring lines of one level form a column.
     fn align_comments(&mut self) {
         let commented = |line: &Line<'_>| line.comment.is_some() && !line.code.is_empty();
-        let together = |a: &Line<'_>, b: &Line<'_>| {
-            commented(a) && commented(b) && !b.blank_before && a.indent == b.indent
-        };
-        for lines in self
-            .lines
-            .chunk_by_mut(together)
-            .filter(|lines| commented(&lines[0]))
-        {
+        let together = |a: &Line<'_>, b: &Line<'_>| commented(a) && commented(b) && !b.blank_before && a.indent == b.indent;
+        for lines in self.lines.chunk_by_mut(together).filter(|lines| commented(&lines[0])) {
             let widths: Vec<usize> = lines.iter().map(|line| line.width).collect();
-            for (line, common) in lines
-                .iter_mut()
-                .zip(align::common_widths(&widths, align::MAX_PADDING))
-            {
-                line.code
-                    .extend(std::iter::repeat_n(' ', common - line.width + COMMENT_GAP));
+            for (line, common) in lines.iter_mut().zip(align::common_widths(&widths, align::MAX_PADDING)) {
+                line.code.extend(std::iter::repeat_n(' ', common - line.width + COMMENT_GAP));
             }
         }
     }

@@ -42,20 +42,8 @@ pub(super) struct Lead {
     pub columns: &'static [Column],
 }
 
-const fn lead(
-    word: &'static str,
-    family: &'static str,
-    needs: Needs,
-    columns: &'static [Column],
-) -> Lead {
-    Lead {
-        word,
-        family,
-        needs,
-        body: None,
-        tails: &[],
-        columns,
-    }
+const fn lead(word: &'static str, family: &'static str, needs: Needs, columns: &'static [Column]) -> Lead {
+    Lead { word, family, needs, body: None, tails: &[], columns }
 }
 
 impl Lead {
@@ -71,20 +59,10 @@ impl Lead {
 }
 
 /// A statement that starts with a name: `x[t] = e`, `y = layer(y)`, a task.
-pub(super) static EQUATION: Lead = lead(
-    "",
-    "equation",
-    Needs::Nothing,
-    &[Column::Define, Column::Clause],
-);
+pub(super) static EQUATION: Lead = lead("", "equation", Needs::Nothing, &[Column::Define, Column::Clause]);
 
 /// An item between commas: a field, an argument, a setting.
-pub(super) static ITEM: Lead = lead(
-    "",
-    "item",
-    Needs::Nothing,
-    &[Column::Define, Column::Clause],
-);
+pub(super) static ITEM: Lead = lead("", "item", Needs::Nothing, &[Column::Define, Column::Clause]);
 
 /// Words of [`LEADS`] that are words of the language only before `{`.
 const BEFORE_BRACE: [&str; 4] = ["act", "train", "evaluate", "diagnose"];
@@ -134,8 +112,6 @@ static LEADS: [Lead; 36] = {
 
 /// The lead of a statement that starts with `word` and goes on with `next`.
 pub(super) fn of(word: &str, next: &str) -> &'static Lead {
-    let found = LEADS
-        .iter()
-        .find(|l| l.word == word && (next == "{" || !BEFORE_BRACE.contains(&word)));
+    let found = LEADS.iter().find(|l| l.word == word && (next == "{" || !BEFORE_BRACE.contains(&word)));
     found.unwrap_or(&EQUATION)
 }

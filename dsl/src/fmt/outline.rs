@@ -28,10 +28,7 @@ pub(super) enum Shape {
 
 impl Shape {
     pub(super) fn is_brace(self) -> bool {
-        matches!(
-            self,
-            Shape::Block | Shape::Settings | Shape::Record | Shape::Branch
-        )
+        matches!(self, Shape::Block | Shape::Settings | Shape::Record | Shape::Branch)
     }
 }
 
@@ -153,21 +150,13 @@ pub(super) struct Outline<'a> {
 pub(super) fn read(source: &str) -> Outline<'_> {
     let tokens = lex::tokens(source);
     let (units, frames) = scan::scan(units(source, &tokens));
-    Outline {
-        source,
-        tokens,
-        units,
-        frames,
-    }
+    Outline { source, tokens, units, frames }
 }
 
 /// Line breaks before a token: none, one, or more.
 pub(super) fn breaks_before(source: &str, tokens: &[Token], at: usize) -> usize {
     let lo = if at == 0 { 0 } else { tokens[at - 1].hi };
-    source.as_bytes()[lo..tokens[at].lo]
-        .iter()
-        .filter(|&&b| b == b'\n')
-        .count()
+    source.as_bytes()[lo..tokens[at].lo].iter().filter(|&&b| b == b'\n').count()
 }
 
 fn units<'a>(source: &'a str, tokens: &[Token]) -> Vec<Unit<'a>> {

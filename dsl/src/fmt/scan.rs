@@ -8,12 +8,7 @@ use super::outline::{Entry, Frame, Role, Shape, Unit};
 use crate::lex::Kind;
 
 pub(super) fn scan(units: Vec<Unit<'_>>) -> (Vec<Unit<'_>>, Vec<Frame>) {
-    let mut scan = Scan {
-        units,
-        frames: Vec::new(),
-        open: Vec::new(),
-        ends: false,
-    };
+    let mut scan = Scan { units, frames: Vec::new(), open: Vec::new(), ends: false };
     scan.push(Shape::Block, true, false);
     for at in 0..scan.units.len() {
         scan.unit(at);
@@ -55,22 +50,8 @@ impl Scan<'_> {
         let inherited = shape == Shape::Group && self.open.last().is_some_and(|o| o.tight);
         let tight = shape == Shape::Index || inherited;
         let frame = self.frames.len();
-        self.frames.push(Frame {
-            shape,
-            hanging,
-            body,
-            close: None,
-            entries: Vec::new(),
-        });
-        self.open.push(Open {
-            frame,
-            bracket,
-            fresh: true,
-            pending: None,
-            tight,
-            range: false,
-            operators: Vec::new(),
-        });
+        self.frames.push(Frame { shape, hanging, body, close: None, entries: Vec::new() });
+        self.open.push(Open { frame, bracket, fresh: true, pending: None, tight, range: false, operators: Vec::new() });
         self.ends = false;
     }
 
@@ -80,9 +61,7 @@ impl Scan<'_> {
     }
 
     fn shape(&self) -> Shape {
-        self.open
-            .last()
-            .map_or(Shape::Block, |o| self.frames[o.frame].shape)
+        self.open.last().map_or(Shape::Block, |o| self.frames[o.frame].shape)
     }
 
     fn entry(&self) -> Option<&Entry> {
@@ -130,10 +109,7 @@ impl Scan<'_> {
     /// Whether this closes the innermost bracket.
     fn closes(&self, at: usize) -> bool {
         let unit = &self.units[at];
-        let partner = self
-            .open
-            .last()
-            .is_some_and(|open| open.bracket == unit.text);
+        let partner = self.open.last().is_some_and(|open| open.bracket == unit.text);
         self.open.len() > 1 && unit.kind == Kind::Punct && partner
     }
 
@@ -149,10 +125,7 @@ impl Scan<'_> {
         };
         match self.shape() {
             Shape::Block => {
-                let infix = matches!(
-                    unit.text,
-                    "with" | "for" | "where" | "reset" | "in" | "else"
-                );
+                let infix = matches!(unit.text, "with" | "for" | "where" | "reset" | "in" | "else");
                 unit.kind == Kind::Word
                     && self.ends
                     && !infix
@@ -160,9 +133,7 @@ impl Scan<'_> {
                     && self.tail(at).is_none()
                     && !self.is_fold_variable(at)
             }
-            Shape::Settings => {
-                fresh || unit.kind == Kind::Word && self.ends && self.text(at + 1) == "="
-            }
+            Shape::Settings => fresh || unit.kind == Kind::Word && self.ends && self.text(at + 1) == "=",
             _ => fresh,
         }
     }
@@ -197,19 +168,15 @@ impl Scan<'_> {
     /// do without it, it may be the name of the next equation.
     fn tail(&self, at: usize) -> Option<usize> {
         let next = self.text(at + 1);
-        let defined =
-            matches!(next, "=" | "~") || next == "[" && matches!(self.text(at), "except" | "scale");
+        let defined = matches!(next, "=" | "~") || next == "[" && matches!(self.text(at), "except" | "scale");
         let entry = self.entry().filter(|_| self.ends && !defined)?;
         let rest = entry.lead.tails.get(entry.tails..)?;
-        rest.iter()
-            .position(|w| *w == self.text(at))
-            .map(|p| entry.tails + p)
+        rest.iter().position(|w| *w == self.text(at)).map(|p| entry.tails + p)
     }
 
     /// `k` in `sum k in ..`.
     fn is_fold_variable(&self, at: usize) -> bool {
-        let behind_name =
-            at > 0 && self.units[at - 1].role == Role::Name && !self.behind_dot(at - 1);
+        let behind_name = at > 0 && self.units[at - 1].role == Role::Name && !self.behind_dot(at - 1);
         behind_name && self.text(at + 1) == "in"
     }
 
@@ -220,10 +187,7 @@ impl Scan<'_> {
         }
         self.ends = role == Role::Name;
         // The name of a loss is followed by its weight, which may start with `-` or `(`.
-        if self
-            .entry()
-            .is_some_and(|e| e.lead.word == "loss" && at == e.first + 1)
-        {
+        if self.entry().is_some_and(|e| e.lead.word == "loss" && at == e.first + 1) {
             self.ends = false;
         }
         role
@@ -248,11 +212,7 @@ impl Scan<'_> {
         } else if matches!((lead.word, at - first), ("use" | "loss", 1)) {
             Role::Name
         } else if lead.word == "drop" {
-            if at == first + 1 {
-                Role::Keyword
-            } else {
-                Role::Name
-            }
+            if at == first + 1 { Role::Keyword } else { Role::Name }
         } else if let Some(position) = self.tail(at) {
             let entry = self.entry_mut().expect("a tail has its statement");
             entry.tails = position + 1;
@@ -315,16 +275,8 @@ impl Scan<'_> {
 
     fn punct(&mut self, at: usize) -> Role {
         let role = match self.units[at].text {
-            "(" => self.open(
-                at,
-                if self.ends { Shape::Args } else { Shape::Group },
-                false,
-            ),
-            "[" => self.open(
-                at,
-                if self.ends { Shape::Index } else { Shape::List },
-                false,
-            ),
+            "(" => self.open(at, if self.ends { Shape::Args } else { Shape::Group }, false),
+            "[" => self.open(at, if self.ends { Shape::Index } else { Shape::List }, false),
             "{" => {
                 let (shape, body) = self.brace(at);
                 self.cut_range();
@@ -402,10 +354,7 @@ impl Scan<'_> {
             return (Shape::Record, false);
         }
         match self.entry_mut() {
-            Some(entry)
-                if entry.body.is_none()
-                    && (entry.define.is_none() || entry.lead.needs == Needs::Body) =>
-            {
+            Some(entry) if entry.body.is_none() && (entry.define.is_none() || entry.lead.needs == Needs::Body) => {
                 let Some(shape) = entry.lead.body else {
                     return (Shape::Record, false);
                 };

@@ -20,12 +20,7 @@ fn gap(frames: &[Frame], prev: &Unit<'_>, next: &Unit<'_>) -> usize {
         (Role::Open(frame), _) | (_, Role::Close(frame)) => usize::from(shape(frame).is_brace()),
         (_, Role::Comma | Role::Colon | Role::Postfix | Role::Dot) | (Role::Dot, _) => 0,
         // A second statement on a line stands apart from the first.
-        _ if next.starts
-            && prev.role != Role::Comma
-            && matches!(shape(next.frame), Shape::Block | Shape::Settings) =>
-        {
-            2
-        }
+        _ if next.starts && prev.role != Role::Comma && matches!(shape(next.frame), Shape::Block | Shape::Settings) => 2,
         (_, Role::Open(frame)) if matches!(shape(frame), Shape::Args | Shape::Index) => 0,
         (Role::Unary | Role::Tight, _) | (_, Role::Tight) => 0,
         _ => 1,
@@ -65,10 +60,7 @@ mod tests {
                 let (apart, glued) = (format!("{a} {b}"), format!("{a}{b}"));
                 let read: Vec<&str> = lex::tokens(&glued).iter().map(|t| t.text(&glued)).collect();
                 let units = outline::read(&apart).units;
-                assert!(
-                    read == [a, b] || fuses(&units[0], &units[1]),
-                    "`{a}` and `{b}`"
-                );
+                assert!(read == [a, b] || fuses(&units[0], &units[1]), "`{a}` and `{b}`");
             }
         }
     }

@@ -127,7 +127,10 @@ pub enum Op {
     /// `0, 1, ..` along an axis.
     Iota(AxisId),
     /// A field of the data at a subscript.
-    Input { input: usize, index: Index },
+    Input {
+        input: usize,
+        index: Index,
+    },
     Param(ParamId),
     /// The slow copy of a parameter.
     Slow(ParamId),
@@ -137,9 +140,17 @@ pub enum Op {
     /// A carry as the entry point receives it.
     Carry(usize),
     /// A family of the same system at subscripts.
-    Read { family: FamilyId, leaf: usize, index: Vec<Index> },
+    Read {
+        family: FamilyId,
+        leaf: usize,
+        index: Vec<Index>,
+    },
     /// A family of the training system, read by the acting system.
-    Outer { family: FamilyId, leaf: usize, index: Vec<Index> },
+    Outer {
+        family: FamilyId,
+        leaf: usize,
+        index: Vec<Index>,
+    },
     /// Random numbers of [`super::Model::draws`].
     Draw(usize),
     /// In an update rule: the parameter, its gradient, the norm of all gradients, the number of this update, the
@@ -162,36 +173,101 @@ pub enum Op {
     // ---- axes
     /// The same value along more axes.
     Broadcast(ExprId),
-    Reduce { op: ReduceOp, of: ExprId, over: Vec<AxisId> },
-    Softmax { of: ExprId, over: AxisId, log: bool },
+    Reduce {
+        op: ReduceOp,
+        of: ExprId,
+        over: Vec<AxisId>,
+    },
+    Softmax {
+        of: ExprId,
+        over: AxisId,
+        log: bool,
+    },
     /// Product summed over the listed shared axes.
-    Dot { a: ExprId, b: ExprId, over: Vec<AxisId> },
-    Rename { of: ExprId, from: AxisId, to: AxisId },
+    Dot {
+        a: ExprId,
+        b: ExprId,
+        over: Vec<AxisId>,
+    },
+    Rename {
+        of: ExprId,
+        from: AxisId,
+        to: AxisId,
+    },
     /// One axis into several, row-major.
-    Split { of: ExprId, axis: AxisId, into: Vec<AxisId> },
+    Split {
+        of: ExprId,
+        axis: AxisId,
+        into: Vec<AxisId>,
+    },
     /// Several axes into one, row-major.
-    Join { of: ExprId, axes: Vec<AxisId>, into: AxisId },
+    Join {
+        of: ExprId,
+        axes: Vec<AxisId>,
+        into: AxisId,
+    },
     /// Values side by side along the new axis `into`; of each part the axes `along[i]` are flattened (none: one entry).
-    Concat { parts: Vec<ExprId>, along: Vec<Vec<AxisId>>, into: AxisId },
+    Concat {
+        parts: Vec<ExprId>,
+        along: Vec<Vec<AxisId>>,
+        into: AxisId,
+    },
     /// Entries `start..start + size(into)` of an axis, as the axis `into`.
-    Slice { of: ExprId, axis: AxisId, start: Size, into: AxisId },
+    Slice {
+        of: ExprId,
+        axis: AxisId,
+        start: Size,
+        into: AxisId,
+    },
     /// The entry of an axis at a subscript; the axis goes.
-    At { of: ExprId, axis: AxisId, index: Index },
+    At {
+        of: ExprId,
+        axis: AxisId,
+        index: Index,
+    },
     /// Entries of an axis at computed places; the axes of `at` take the axis's place.
-    Take { of: ExprId, axis: AxisId, at: ExprId },
+    Take {
+        of: ExprId,
+        axis: AxisId,
+        at: ExprId,
+    },
     /// Along an axis, in ascending order.
-    Sort { of: ExprId, axis: AxisId },
+    Sort {
+        of: ExprId,
+        axis: AxisId,
+    },
     /// Places of the `size(into)` largest entries of an axis, largest first.
-    Top { of: ExprId, axis: AxisId, into: AxisId },
-    ArgMax { of: ExprId, axis: AxisId },
+    Top {
+        of: ExprId,
+        axis: AxisId,
+        into: AxisId,
+    },
+    ArgMax {
+        of: ExprId,
+        axis: AxisId,
+    },
 
     // ---- indices and the batch
     /// The values for all of a variable's range, along an axis of that size.
-    Each { var: VarId, into: AxisId, body: ExprId },
+    Each {
+        var: VarId,
+        into: AxisId,
+        body: ExprId,
+    },
     /// Reduction over index variables and, if asked, over the samples of the batch.
-    Fold { op: ReduceOp, vars: Vec<VarId>, batch: bool, body: ExprId },
+    Fold {
+        op: ReduceOp,
+        vars: Vec<VarId>,
+        batch: bool,
+        body: ExprId,
+    },
     /// All values over variables and the batch along one axis, in ascending order.
-    SortAll { vars: Vec<VarId>, batch: bool, body: ExprId, into: AxisId },
+    SortAll {
+        vars: Vec<VarId>,
+        batch: bool,
+        body: ExprId,
+        into: AxisId,
+    },
 
     // ---- gradients
     /// The same value, without a gradient.
@@ -199,19 +275,48 @@ pub enum Op {
     /// The same value under a name of its own: what `grad` differentiates by. The number keeps two of them apart.
     Alias(ExprId, u32),
     /// The derivative of the scalar `of` by `wrt`, along every path from one to the other.
-    Grad { of: ExprId, wrt: ExprId },
+    Grad {
+        of: ExprId,
+        wrt: ExprId,
+    },
 }
 
 impl Op {
     /// Calls `f` with every operand.
     pub fn operands(&self, mut f: impl FnMut(ExprId)) {
         match self {
-            Op::Const(_) | Op::Size(_) | Op::Index(_) | Op::Progress | Op::Iota(_) | Op::Input { .. } | Op::Param(_) | Op::Slow(_)
-            | Op::Schedule(_) | Op::Running(_) | Op::Carry(_) | Op::Read { .. } | Op::Outer { .. } | Op::Draw(_) | Op::Weight
-            | Op::Gradient | Op::TotalNorm | Op::Count | Op::Scale | Op::Slot(_) | Op::Hole(_) => {}
+            Op::Const(_)
+            | Op::Size(_)
+            | Op::Index(_)
+            | Op::Progress
+            | Op::Iota(_)
+            | Op::Input { .. }
+            | Op::Param(_)
+            | Op::Slow(_)
+            | Op::Schedule(_)
+            | Op::Running(_)
+            | Op::Carry(_)
+            | Op::Read { .. }
+            | Op::Outer { .. }
+            | Op::Draw(_)
+            | Op::Weight
+            | Op::Gradient
+            | Op::TotalNorm
+            | Op::Count
+            | Op::Scale
+            | Op::Slot(_)
+            | Op::Hole(_) => {}
             Op::Unary(_, a) | Op::Broadcast(a) | Op::Stop(a) | Op::Alias(a, _) => f(*a),
-            Op::Reduce { of, .. } | Op::Softmax { of, .. } | Op::Rename { of, .. } | Op::Split { of, .. } | Op::Join { of, .. }
-            | Op::Slice { of, .. } | Op::At { of, .. } | Op::Sort { of, .. } | Op::Top { of, .. } | Op::ArgMax { of, .. } => f(*of),
+            Op::Reduce { of, .. }
+            | Op::Softmax { of, .. }
+            | Op::Rename { of, .. }
+            | Op::Split { of, .. }
+            | Op::Join { of, .. }
+            | Op::Slice { of, .. }
+            | Op::At { of, .. }
+            | Op::Sort { of, .. }
+            | Op::Top { of, .. }
+            | Op::ArgMax { of, .. } => f(*of),
             Op::Each { body, .. } | Op::Fold { body, .. } | Op::SortAll { body, .. } => f(*body),
             Op::Binary(_, a, b) | Op::Dot { a, b, .. } => {
                 f(*a);

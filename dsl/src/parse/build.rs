@@ -56,12 +56,56 @@ fn is_word(rule: Rule) -> bool {
     use Rule::*;
     matches!(
         rule,
-        kw_use | kw_model | kw_extends | kw_block | kw_fn | kw_dist | kw_of | kw_let | kw_next | kw_return | kw_stack
-            | kw_require | kw_rollout | kw_if | kw_else | kw_input | kw_action | kw_dim | kw_const | kw_latent
-            | kw_schedule | kw_memory | kw_net | kw_head | kw_param | kw_slow | kw_slot | kw_running | kw_source
-            | kw_loss | kw_metric | kw_planner | kw_act | kw_optimizer | kw_train | kw_evaluate | kw_diagnose
-            | kw_tasks | kw_drop | kw_record | kw_with | kw_for | kw_in | kw_where | kw_via | kw_warmup | kw_over
-            | kw_init | kw_reset | kw_carry
+        kw_use
+            | kw_model
+            | kw_extends
+            | kw_block
+            | kw_fn
+            | kw_dist
+            | kw_of
+            | kw_let
+            | kw_next
+            | kw_return
+            | kw_stack
+            | kw_require
+            | kw_rollout
+            | kw_if
+            | kw_else
+            | kw_input
+            | kw_action
+            | kw_dim
+            | kw_const
+            | kw_latent
+            | kw_schedule
+            | kw_memory
+            | kw_net
+            | kw_head
+            | kw_param
+            | kw_slow
+            | kw_slot
+            | kw_running
+            | kw_source
+            | kw_loss
+            | kw_metric
+            | kw_planner
+            | kw_act
+            | kw_optimizer
+            | kw_train
+            | kw_evaluate
+            | kw_diagnose
+            | kw_tasks
+            | kw_drop
+            | kw_record
+            | kw_with
+            | kw_for
+            | kw_in
+            | kw_where
+            | kw_via
+            | kw_warmup
+            | kw_over
+            | kw_init
+            | kw_reset
+            | kw_carry
     )
 }
 
@@ -222,7 +266,9 @@ impl Build<'_> {
                     Rule::action => MemberKind::Action { decl: self.typed(c.take()), range: self.bound_range(c.take()) },
                     Rule::dims => MemberKind::Dims(c.rest().map(|p| self.bind(p)).collect()),
                     Rule::consts => MemberKind::Consts(c.rest().map(|p| self.bind(p)).collect()),
-                    Rule::latent => MemberKind::Latent { name: self.ident(c.take()), fields: c.rest().map(|p| self.typed(p)).collect() },
+                    Rule::latent => {
+                        MemberKind::Latent { name: self.ident(c.take()), fields: c.rest().map(|p| self.typed(p)).collect() }
+                    }
                     Rule::schedule => MemberKind::Schedule(self.bind(c.take())),
                     Rule::memory => MemberKind::Memory(Memory {
                         name: self.ident(c.take()),
@@ -239,8 +285,12 @@ impl Build<'_> {
                         }
                         MemberKind::Slow { nets, setting: self.bind(c.take()) }
                     }
-                    Rule::running => MemberKind::Running { name: self.ident(c.take()), value: self.expr(c.take()), init: self.expr(c.take()) },
-                    Rule::source => MemberKind::Source { call: self.call(c.take()), over: c.rest().map(|p| self.bind(p)).collect() },
+                    Rule::running => {
+                        MemberKind::Running { name: self.ident(c.take()), value: self.expr(c.take()), init: self.expr(c.take()) }
+                    }
+                    Rule::source => {
+                        MemberKind::Source { call: self.call(c.take()), over: c.rest().map(|p| self.bind(p)).collect() }
+                    }
                     Rule::loss => MemberKind::Loss(self.loss(c)),
                     Rule::metric => {
                         let place = self.place(c.take());
@@ -271,7 +321,9 @@ impl Build<'_> {
                             .collect(),
                     ),
                     Rule::tasks_use => MemberKind::TasksUse(self.ident(c.take())),
-                    Rule::drop => MemberKind::Drop { kind: self.ident(c.take()), names: c.rest().map(|p| self.ident(p)).collect() },
+                    Rule::drop => {
+                        MemberKind::Drop { kind: self.ident(c.take()), names: c.rest().map(|p| self.ident(p)).collect() }
+                    }
                     other => unreachable!("not a member: {other:?}"),
                 }
             }

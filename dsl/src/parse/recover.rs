@@ -54,7 +54,11 @@ impl Recovery<'_> {
             let diagnostic = match token.kind {
                 Kind::Bad => {
                     let shown = token.text(self.text);
-                    let d = Diagnostic::new(Code::BadCharacter, span, format!("`{}` is not part of the language", shown.escape_debug()));
+                    let d = Diagnostic::new(
+                        Code::BadCharacter,
+                        span,
+                        format!("`{}` is not part of the language", shown.escape_debug()),
+                    );
                     match shown {
                         "#" => d.help("a comment starts with `//`"),
                         ";" => d.help("statements need nothing between them"),
@@ -64,9 +68,8 @@ impl Recovery<'_> {
                         _ => d,
                     }
                 }
-                Kind::UnclosedText => {
-                    Diagnostic::new(Code::UnclosedString, span, "this text has no closing quote").help("close it with `\"` on the same line")
-                }
+                Kind::UnclosedText => Diagnostic::new(Code::UnclosedString, span, "this text has no closing quote")
+                    .help("close it with `\"` on the same line"),
                 _ => continue,
             };
             self.diagnostics.push(diagnostic);
@@ -94,15 +97,20 @@ impl Recovery<'_> {
                     Some(opening) => {
                         let want = partner(opening.text(self.text));
                         self.diagnostics.push(
-                            Diagnostic::new(Code::Unclosed, Span::new(self.file, opening.lo, opening.hi), "this bracket is never closed")
-                                .here(format!("opened here, needs `{want}`"))
-                                .label(span, format!("`{shown}` closes something else")),
+                            Diagnostic::new(
+                                Code::Unclosed,
+                                Span::new(self.file, opening.lo, opening.hi),
+                                "this bracket is never closed",
+                            )
+                            .here(format!("opened here, needs `{want}`"))
+                            .label(span, format!("`{shown}` closes something else")),
                         );
                         return false;
                     }
                     None => {
                         self.diagnostics.push(
-                            Diagnostic::new(Code::StrayClosing, span, format!("`{shown}` closes nothing")).help("remove it, or open it before"),
+                            Diagnostic::new(Code::StrayClosing, span, format!("`{shown}` closes nothing"))
+                                .help("remove it, or open it before"),
                         );
                         return false;
                     }
@@ -295,11 +303,11 @@ fn word(rule: Rule) -> Option<&'static str> {
         WHITESPACE | COMMENT | w | keyword => return None,
         file | only_item | item | use_decl | model | block | function | dist | planner_def | optimizer_def | tasks | kw_use
         | kw_model | kw_block | kw_fn | kw_dist => "an item (`model`, `block`, `fn`, `dist`, `use`)",
-        only_member | member | input | action | dims | consts | latent | schedule | memory | net | head | param | slow | running
-        | source | loss | metric | record | planner | act | optimizer | train | evaluate | diagnose | tasks_use | drop | kw_input
-        | kw_action | kw_dim | kw_const | kw_latent | kw_schedule | kw_memory | kw_net | kw_head | kw_param | kw_slow
-        | kw_running | kw_source | kw_loss | kw_metric | kw_planner | kw_act | kw_optimizer | kw_train | kw_evaluate
-        | kw_diagnose | kw_tasks | kw_drop | kw_record => "a declaration",
+        only_member | member | input | action | dims | consts | latent | schedule | memory | net | head | param | slow
+        | running | source | loss | metric | record | planner | act | optimizer | train | evaluate | diagnose | tasks_use
+        | drop | kw_input | kw_action | kw_dim | kw_const | kw_latent | kw_schedule | kw_memory | kw_net | kw_head | kw_param
+        | kw_slow | kw_running | kw_source | kw_loss | kw_metric | kw_planner | kw_act | kw_optimizer | kw_train
+        | kw_evaluate | kw_diagnose | kw_tasks | kw_drop | kw_record => "a declaration",
         only_model_head | model_head => "`model NAME`",
         kw_extends => "`extends`",
         equation | place | init => "an equation",

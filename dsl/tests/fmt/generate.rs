@@ -40,39 +40,21 @@ pub(crate) struct Program {
 }
 
 pub(crate) fn program(seed: u64, hand: Hand) -> Program {
-    let mut g = Generator {
-        rng: Rng::new(seed),
-        hand,
-        text: String::new(),
-        depths: vec![0],
-        depth: 0,
-    };
+    let mut g = Generator { rng: Rng::new(seed), hand, text: String::new(), depths: vec![0], depth: 0 };
     for _ in 0..1 + g.rng.below(3) {
         g.item();
         g.line();
     }
     g.depths.pop();
-    Program {
-        text: g.text,
-        depths: g.depths,
-    }
+    Program { text: g.text, depths: g.depths }
 }
 
 /// Names, some of which are words of the language elsewhere.
-const NAMES: [&str; 16] = [
-    "x", "y", "z", "obs", "enc_2", "init", "over", "on", "scale", "act", "train", "via", "of",
-    "warmup", "sum", "K",
-];
+const NAMES: [&str; 16] =
+    ["x", "y", "z", "obs", "enc_2", "init", "over", "on", "scale", "act", "train", "via", "of", "warmup", "sum", "K"];
 const LABELS: [&str; 8] = ["q", "next", "slow", "loss", "for", "model", "tau", "if"];
 const SPACES: [&str; 6] = ["", " ", " ", "  ", "\t", "      "];
-const BREAKS: [&str; 6] = [
-    "\n",
-    "\n",
-    "\n\n\n",
-    "\r\n",
-    "  // note  \n",
-    "\n// own line\n",
-];
+const BREAKS: [&str; 6] = ["\n", "\n", "\n\n\n", "\r\n", "  // note  \n", "\n// own line\n"];
 
 struct Generator {
     rng: Rng,
@@ -84,11 +66,7 @@ struct Generator {
 
 impl Generator {
     fn put(&mut self, token: &str) {
-        let space = if self.hand == Hand::Wild && self.rng.one_in(12) {
-            self.rng.pick(&BREAKS)
-        } else {
-            self.rng.pick(&SPACES)
-        };
+        let space = if self.hand == Hand::Wild && self.rng.one_in(12) { self.rng.pick(&BREAKS) } else { self.rng.pick(&SPACES) };
         self.text.push_str(space);
         let (last, first) = (self.text.chars().last(), token.chars().next());
         let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
@@ -129,11 +107,7 @@ impl Generator {
     }
 
     fn label(&mut self) {
-        let label = if self.rng.one_in(2) {
-            self.rng.pick(&LABELS)
-        } else {
-            self.rng.pick(&NAMES)
-        };
+        let label = if self.rng.one_in(2) { self.rng.pick(&LABELS) } else { self.rng.pick(&NAMES) };
         self.put(label);
     }
 
@@ -179,13 +153,7 @@ impl Generator {
                 self.params();
                 self.put("of");
                 self.shape();
-                self.body(4, |g| {
-                    if g.rng.one_in(2) {
-                        g.function()
-                    } else {
-                        g.local("let")
-                    }
-                });
+                self.body(4, |g| if g.rng.one_in(2) { g.function() } else { g.local("let") });
             }
             4 => {
                 self.put("tasks");
@@ -409,11 +377,7 @@ impl Generator {
     fn typed(&mut self) {
         self.label();
         self.put(":");
-        if self.rng.one_in(4) {
-            self.put("bool")
-        } else {
-            self.shape()
-        }
+        if self.rng.one_in(4) { self.put("bool") } else { self.shape() }
     }
 
     fn shape(&mut self) {
@@ -475,15 +439,9 @@ impl Generator {
         match self.rng.below(15) {
             0..3 => {
                 self.expr(less);
-                let op = self
-                    .rng
-                    .pick(&["+", "-", "*", "/", "@", "^", "==", "<", "&&", ".."]);
+                let op = self.rng.pick(&["+", "-", "*", "/", "@", "^", "==", "<", "&&", ".."]);
                 // A comparison and a range take no second one beside them.
-                let op = if matches!(op, "==" | "<" | ".." | "&&") && depth < 3 {
-                    "+"
-                } else {
-                    op
-                };
+                let op = if matches!(op, "==" | "<" | ".." | "&&") && depth < 3 { "+" } else { op };
                 self.put(op);
                 self.all(&["v"]);
             }
@@ -502,9 +460,7 @@ impl Generator {
                 self.args(less);
             }
             8 => {
-                self.all(&[
-                    "x", "[", "t", "+", "1", ",", "(", "k", "-", "1", ")", "*", "2", "]",
-                ]);
+                self.all(&["x", "[", "t", "+", "1", ",", "(", "k", "-", "1", ")", "*", "2", "]"]);
             }
             9 => {
                 self.all(&["s", "."]);

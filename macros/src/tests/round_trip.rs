@@ -14,23 +14,15 @@ use crate::print::{Printed, print};
 fn texts() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folders = ["models", "models/experiments", "dsl/src/prelude"].map(|f| root.join(f));
-    let files = folders
-        .iter()
-        .filter_map(|f| f.read_dir().ok())
-        .flatten()
-        .flatten()
-        .map(|e| e.path());
+    let files = folders.iter().filter_map(|f| f.read_dir().ok()).flatten().flatten().map(|e| e.path());
     let models = files.filter(|p| p.extension().is_some_and(|e| e == "wm"));
-    let texts: Vec<_> = models
-        .map(|p| (p.display().to_string(), std::fs::read_to_string(p).unwrap()))
-        .collect();
+    let texts: Vec<_> = models.map(|p| (p.display().to_string(), std::fs::read_to_string(p).unwrap())).collect();
     assert!(texts.len() >= 7, "the models are not where they were");
     texts
 }
 
 fn tokens(text: &str) -> TokenStream {
-    text.parse()
-        .unwrap_or_else(|e| panic!("not Rust tokens: {e}\n{text}"))
+    text.parse().unwrap_or_else(|e| panic!("not Rust tokens: {e}\n{text}"))
 }
 
 /// The same tokens, as another macro would make them: without a place.
@@ -61,10 +53,7 @@ fn shape(tree: &ast::File) -> String {
 fn told(text: &str, diagnostics: &[Diagnostic]) -> Vec<String> {
     let told = |d: &Diagnostic| {
         let place: String = text[d.primary.span.range()].split_whitespace().collect();
-        format!(
-            "{:?} {} {place} {} {:?} {:?}",
-            d.code, d.message, d.primary.text, d.notes, d.helps
-        )
+        format!("{:?} {} {place} {} {:?} {:?}", d.code, d.message, d.primary.text, d.notes, d.helps)
     };
     diagnostics.iter().map(told).collect()
 }
@@ -77,17 +66,8 @@ fn a_file_and_its_tokens_have_one_tree() {
         for tokens in [tokens(&text), displaced(tokens(&text))] {
             let printed = print(tokens);
             let (again, diagnostics) = parse(FileId(0), &printed.text);
-            assert_eq!(
-                told(&printed.text, &diagnostics),
-                [""; 0],
-                "{name}\n{}",
-                printed.text
-            );
-            assert!(
-                shape(&again) == shape(&tree),
-                "{name} reads differently:\n{}",
-                printed.text
-            );
+            assert_eq!(told(&printed.text, &diagnostics), [""; 0], "{name}\n{}", printed.text);
+            assert!(shape(&again) == shape(&tree), "{name} reads differently:\n{}", printed.text);
         }
     }
 }
@@ -98,27 +78,16 @@ fn lines_and_columns_stay_where_they_were() {
     assert_eq!(print(tokens(text)).text, text);
     // Inside a Rust file everything stands further to the right.
     let indented: String = text.lines().map(|l| format!("        {l}\n")).collect();
-    assert_eq!(
-        print(tokens(&indented)).text.lines().nth(1),
-        Some("  dim Q = 8, C = 32")
-    );
+    assert_eq!(print(tokens(&indented)).text.lines().nth(1), Some("  dim Q = 8, C = 32"));
 }
 
 #[test]
 fn marks_cover_all_that_is_printed() {
     for (name, text) in texts() {
         let printed = print(tokens(&text));
-        for (at, c) in printed
-            .text
-            .char_indices()
-            .filter(|(_, c)| !c.is_whitespace())
-        {
+        for (at, c) in printed.text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
             let (first, last) = printed.tokens(at..at + c.len_utf8()).expect("a token");
-            assert_eq!(
-                first.start(),
-                last.start(),
-                "{name}: `{c}` at {at} lies in two tokens"
-            );
+            assert_eq!(first.start(), last.start(), "{name}: `{c}` at {at} lies in two tokens");
         }
     }
 }
@@ -129,18 +98,8 @@ fn doc_comments_become_comments() {
     let plain = "model Tiny { dim Q = 8 dim C = 2 }";
     for tokens in [tokens(text), displaced(tokens(text))] {
         let printed = print(tokens).text;
-        assert_eq!(
-            shape(&parse(FileId(0), &printed).0),
-            shape(&parse(FileId(0), plain).0),
-            "{printed}"
-        );
-        for comment in [
-            "// A model.",
-            "// of size",
-            "// eight",
-            "// two",
-            "// lines",
-        ] {
+        assert_eq!(shape(&parse(FileId(0), &printed).0), shape(&parse(FileId(0), plain).0), "{printed}");
+        for comment in ["// A model.", "// of size", "// eight", "// two", "// lines"] {
             assert!(printed.contains(comment), "{printed}");
         }
     }
@@ -150,10 +109,7 @@ fn doc_comments_become_comments() {
 fn invisible_groups_bind_as_parentheses_do() {
     let sum = Group::new(proc_macro2::Delimiter::None, tokens("a + b"));
     let name = Group::new(proc_macro2::Delimiter::None, tokens("c"));
-    assert_eq!(
-        print(quote::quote!(2 * #sum * #name)).text,
-        "2 * ( a + b ) * c\n"
-    );
+    assert_eq!(print(quote::quote!(2 * #sum * #name)).text, "2 * ( a + b ) * c\n");
 }
 
 /// Mistakes that rustc's own lexer lets pass, one to each line.
@@ -180,24 +136,13 @@ model A
 
 #[test]
 fn mistakes_are_told_alike() {
-    let models: Vec<String> = WRONG
-        .split("\nmod")
-        .skip(1)
-        .map(|m| format!("mod{m}"))
-        .collect();
-    for text in models
-        .iter()
-        .filter(|text| text.parse::<TokenStream>().is_ok())
-    {
+    let models: Vec<String> = WRONG.split("\nmod").skip(1).map(|m| format!("mod{m}")).collect();
+    for text in models.iter().filter(|text| text.parse::<TokenStream>().is_ok()) {
         let from_file = told(text, &parse(FileId(0), text).1);
         assert!(!from_file.is_empty(), "{text}");
         for tokens in [tokens(text), displaced(tokens(text))] {
             let printed = print(tokens);
-            assert_eq!(
-                told(&printed.text, &parse(FileId(0), &printed.text).1),
-                from_file,
-                "{text}"
-            );
+            assert_eq!(told(&printed.text, &parse(FileId(0), &printed.text).1), from_file, "{text}");
         }
     }
 }
@@ -207,34 +152,21 @@ fn one_mistake_does_not_hide_the_next() {
     let text = "model A {\n  dim Q = = 8\n  net f(z) -> [Q] mlp([8])\n  x[t] = 3 +\n  loss l 1.0 = x[t]\n}";
     let printed = print(tokens(text));
     let (_, diagnostics) = parse(FileId(0), &printed.text);
-    let places: Vec<_> = diagnostics
-        .iter()
-        .map(|d| place(&printed, d).start().line)
-        .collect();
+    let places: Vec<_> = diagnostics.iter().map(|d| place(&printed, d).start().line).collect();
     assert_eq!(places, [2, 3, 4]);
     // Without lines the declarations still come apart; `x[t] = ..` cannot be told from what is before it.
     let printed = print(displaced(tokens(text)));
-    assert!(
-        parse(FileId(0), &printed.text).1.len() >= 2,
-        "{}",
-        printed.text
-    );
+    assert!(parse(FileId(0), &printed.text).1.len() >= 2, "{}", printed.text);
 }
 
 fn place(printed: &Printed, diagnostic: &Diagnostic) -> Span {
-    printed
-        .tokens(diagnostic.primary.span.range())
-        .expect("a token")
-        .0
+    printed.tokens(diagnostic.primary.span.range()).expect("a token").0
 }
 
 /// HaM-World with one token less, at many places: never a panic, always a place in the source.
 #[test]
 fn a_missing_token_has_a_place() {
-    let (_, text) = texts()
-        .into_iter()
-        .find(|(name, _)| name.ends_with("hamworld.wm"))
-        .unwrap();
+    let (_, text) = texts().into_iter().find(|(name, _)| name.ends_with("hamworld.wm")).unwrap();
     let found = dsl::lex::tokens(&text);
     for token in found.iter().step_by(23) {
         let broken = format!("{}{}", &text[..token.lo], &text[token.hi..]);
@@ -244,11 +176,7 @@ fn a_missing_token_has_a_place() {
         let printed = print(tokens);
         for diagnostic in parse(FileId(0), &printed.text).1 {
             let line = place(&printed, &diagnostic).start().line;
-            assert!(
-                (1..=broken.lines().count()).contains(&line),
-                "{}",
-                diagnostic.message
-            );
+            assert!((1..=broken.lines().count()).contains(&line), "{}", diagnostic.message);
         }
     }
 }
@@ -262,11 +190,7 @@ fn nothing_prints_as_nothing() {
 
 #[test]
 fn deep_nesting_is_reported_and_does_not_overflow() {
-    let text = format!(
-        "model A {{ x = {}1{} }}",
-        "(".repeat(2000),
-        ")".repeat(2000)
-    );
+    let text = format!("model A {{ x = {}1{} }}", "(".repeat(2000), ")".repeat(2000));
     let printed = print(tokens(&text));
     let (_, diagnostics) = parse(FileId(0), &printed.text);
     assert_eq!(diagnostics.len(), 1);

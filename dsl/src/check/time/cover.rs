@@ -30,47 +30,25 @@ struct Entry {
 impl Cover {
     /// The cover of every family.
     pub(super) fn all(view: &View<'_>, domains: &Domains) -> Vec<Cover> {
-        let mut entries: Vec<Vec<Entry>> =
-            view.system.families.iter().map(|_| Vec::new()).collect();
+        let mut entries: Vec<Vec<Entry>> = view.system.families.iter().map(|_| Vec::new()).collect();
         for (id, def) in view.system.defs.iter().enumerate() {
-            let entry = Entry {
-                def: DefId(id as u32),
-                given: domains.given(&def.lhs),
-                furthest: 0,
-            };
+            let entry = Entry { def: DefId(id as u32), given: domains.given(&def.lhs), furthest: 0 };
             if entry.given.len() == view.system.family(def.family).arity {
                 entries[def.family.0 as usize].push(entry);
             }
         }
-        view.system
-            .families
-            .iter()
-            .zip(entries)
-            .map(|(family, entries)| Cover::new(view, family.arity, entries))
-            .collect()
+        view.system.families.iter().zip(entries).map(|(family, entries)| Cover::new(view, family.arity, entries)).collect()
     }
 
     fn new(view: &View<'_>, arity: usize, mut entries: Vec<Entry>) -> Cover {
         let starts = |position: usize| {
-            let mut starts: Vec<i64> = entries
-                .iter()
-                .map(|entry| entry.given[position].lo)
-                .collect();
+            let mut starts: Vec<i64> = entries.iter().map(|entry| entry.given[position].lo).collect();
             starts.sort_unstable();
             starts.dedup();
             starts.len()
         };
-        let position = (0..arity)
-            .rev()
-            .max_by_key(|position| starts(*position))
-            .unwrap_or(0);
-        entries.sort_by_key(|entry| {
-            (
-                along(&entry.given, position).lo,
-                view.system.def(entry.def).span,
-                entry.def,
-            )
-        });
+        let position = (0..arity).rev().max_by_key(|position| starts(*position)).unwrap_or(0);
+        entries.sort_by_key(|entry| (along(&entry.given, position).lo, view.system.def(entry.def).span, entry.def));
         let mut furthest = i64::MIN;
         for entry in &mut entries {
             furthest = furthest.max(along(&entry.given, position).hi);
@@ -84,10 +62,7 @@ impl Cover {
     }
 
     /// The equations that give a part of a box.
-    pub(super) fn overlapping<'c>(
-        &'c self,
-        touched: &'c [Interval],
-    ) -> impl Iterator<Item = DefId> + 'c {
+    pub(super) fn overlapping<'c>(&'c self, touched: &'c [Interval]) -> impl Iterator<Item = DefId> + 'c {
         self.entries_over(touched).map(|entry| entry.def)
     }
 
@@ -95,14 +70,9 @@ impl Cover {
     pub(super) fn missing(&self, touched: &[Interval]) -> Option<Vec<i64>> {
         let mut left = vec![touched.to_vec()];
         for entry in self.entries_over(touched) {
-            left = left
-                .into_iter()
-                .flat_map(|piece| without(piece, &entry.given))
-                .collect();
+            left = left.into_iter().flat_map(|piece| without(piece, &entry.given)).collect();
         }
-        left.iter()
-            .map(|piece| piece.iter().map(|interval| interval.lo).collect())
-            .min()
+        left.iter().map(|piece| piece.iter().map(|interval| interval.lo).collect()).min()
     }
 
     /// Two equations that give the same point, and the point; every equation at most once as the second.
@@ -110,17 +80,9 @@ impl Cover {
         let mut found = Vec::new();
         for (number, entry) in self.entries.iter().enumerate() {
             let from = along(&entry.given, self.position).lo;
-            let mut before = self.entries[..number]
-                .iter()
-                .rev()
-                .take_while(|other| other.furthest >= from);
+            let mut before = self.entries[..number].iter().rev().take_while(|other| other.furthest >= from);
             if let Some(other) = before.find(|other| overlap(&other.given, &entry.given)) {
-                let shared = other
-                    .given
-                    .iter()
-                    .zip(&entry.given)
-                    .map(|(a, b)| a.lo.max(b.lo))
-                    .collect();
+                let shared = other.given.iter().zip(&entry.given).map(|(a, b)| a.lo.max(b.lo)).collect();
                 found.push((other.def, entry.def, shared));
             }
         }
@@ -129,13 +91,8 @@ impl Cover {
 
     fn entries_over<'c>(&'c self, touched: &'c [Interval]) -> impl Iterator<Item = &'c Entry> + 'c {
         let reach = along(touched, self.position);
-        let end = self
-            .entries
-            .partition_point(|entry| along(&entry.given, self.position).lo <= reach.hi);
-        let near = self.entries[..end]
-            .iter()
-            .rev()
-            .take_while(move |entry| entry.furthest >= reach.lo);
+        let end = self.entries.partition_point(|entry| along(&entry.given, self.position).lo <= reach.hi);
+        let near = self.entries[..end].iter().rev().take_while(move |entry| entry.furthest >= reach.lo);
         near.filter(|entry| overlap(&entry.given, touched))
     }
 }
@@ -157,14 +114,8 @@ fn without(mut piece: Points, hole: &[Interval]) -> Vec<Points> {
     let mut left = Vec::new();
     for (position, hole) in hole.iter().enumerate() {
         let whole = piece[position];
-        let below = Interval {
-            lo: whole.lo,
-            hi: hole.lo.saturating_sub(1),
-        };
-        let above = Interval {
-            lo: hole.hi.saturating_add(1),
-            hi: whole.hi,
-        };
+        let below = Interval { lo: whole.lo, hi: hole.lo.saturating_sub(1) };
+        let above = Interval { lo: hole.hi.saturating_add(1), hi: whole.hi };
         for outside in [below.meet(whole), above.meet(whole)] {
             if !outside.is_empty() {
                 let mut rest = piece.clone();

@@ -3,7 +3,8 @@
 //! An index without `for` ranges over all points where everything it reads exists; a family exists from the first
 //! point that an equation gives to the last. Both are said here as rules over the ends of ranges, and solved by
 //! [`super::ends`]. A subscript with several variables, `a[i+k]`, restricts the innermost variable without a range,
-//! for all values of the others. Nothing is judged here: a range may come out empty or endless, and a read may lie
+//! for all values of the others. A base case (`with x[-1] = ..`) is there for those who look back: an index that reads a
+//! family at its own point, as `t` in `y[t] = f(x[t])`, does not take it in. Nothing is judged here: a range may come out empty or endless, and a read may lie
 //! outside; [`super::faults`] looks at that.
 
 use super::View;
@@ -58,19 +59,13 @@ impl Side {
 pub(super) fn infer(view: &View<'_>, items: &[Item<'_>]) -> Domains {
     let ends = Ends::new(view);
     let values = ends::solve(&ends.rules(view, items));
-    let interval = |end: &dyn Fn(Side) -> End| Interval {
-        lo: -values[end(Side::Lower) as usize],
-        hi: values[end(Side::Upper) as usize],
-    };
+    let interval =
+        |end: &dyn Fn(Side) -> End| Interval { lo: -values[end(Side::Lower) as usize], hi: values[end(Side::Upper) as usize] };
     Domains {
-        ranges: (0..view.vars.len())
-            .map(|var| interval(&|side| ends.var(VarId(var as u32), side)))
-            .collect(),
+        ranges: (0..view.vars.len()).map(|var| interval(&|side| ends.var(VarId(var as u32), side))).collect(),
         families: (view.system.families.iter().enumerate())
             .map(|(family, f)| {
-                (0..f.arity)
-                    .map(|p| interval(&|side| ends.family(FamilyId(family as u32), p, side)))
-                    .collect()
+                (0..f.arity).map(|p| interval(&|side| ends.family(FamilyId(family as u32), p, false, side))).collect()
             })
             .collect(),
     }
@@ -82,12 +77,7 @@ impl Domains {
     }
 
     /// Where the target of a read exists along its subscript `position`; none where there is no such subscript.
-    pub(super) fn domain(
-        &self,
-        view: &View<'_>,
-        target: Target,
-        position: usize,
-    ) -> Option<Interval> {
+    pub(super) fn domain(&self, view: &View<'_>, target: Target, position: usize) -> Option<Interval> {
         match target {
             Target::Family(family) => self.families[family.0 as usize].get(position).copied(),
             _ => known_domain(view, target, position),
@@ -96,10 +86,7 @@ impl Domains {
 
     /// The points that a read touches: for each subscript, its values. None where a variable has no values.
     pub(super) fn touched(&self, read: &Read<'_>) -> Option<Vec<Interval>> {
-        read.index
-            .iter()
-            .map(|index| Interval::of(index, |var| self.range(var)))
-            .collect()
+        read.index.iter().map(|index| Interval::of(index, |var| self.range(var))).collect()
     }
 
     /// The points that an equation gives.
@@ -115,14 +102,7 @@ impl Domains {
 
 /// The domain of what is not being solved.
 fn known_domain(view: &View<'_>, target: Target, position: usize) -> Option<Interval> {
-    let along = |system: &System, family: FamilyId| {
-        system
-            .families
-            .get(family.0 as usize)?
-            .domain
-            .get(position)
-            .copied()
-    };
+    let along = |system: &System, family: FamilyId| system.families.get(family.0 as usize)?.domain.get(position).copied();
     let pair = match target {
         Target::Input(input) if position == 0 => view.inputs.get(input).map(|(_, domain)| *domain),
         Target::Outer(family) => view.outer.and_then(|outer| along(outer, family)),
@@ -133,21 +113,12 @@ fn known_domain(view: &View<'_>, target: Target, position: usize) -> Option<Inte
 
 /// The variable that a subscript restricts: the innermost one without a range of its own.
 pub(super) fn restricted(view: &View<'_>, item: &Item<'_>, index: &Index) -> Option<VarId> {
-    let depth = |var: VarId| {
-        item.vars
-            .iter()
-            .position(|v| *v == var)
-            .unwrap_or(usize::MAX)
-    };
-    index
-        .terms
-        .iter()
-        .map(|(var, _)| *var)
-        .filter(|var| !view.is_explicit(*var))
-        .max_by_key(|var| (depth(*var), *var))
+    let depth = |var: VarId| item.vars.iter().position(|v| *v == var).unwrap_or(usize::MAX);
+    index.terms.iter().map(|(var, _)| *var).filter(|var| !view.is_explicit(*var)).max_by_key(|var| (depth(*var), *var))
 }
 
-/// Numbers for the ends: two for each variable, then two for each subscript of each family.
+/// Numbers for the ends: two for each variable, then four for each subscript of each family: of all its equations, and
+/// of those that are no base cases.
 struct Ends {
     /// Where the subscripts of a family begin.
     first: Vec<u32>,
@@ -160,20 +131,17 @@ impl Ends {
         let mut first = Vec::with_capacity(view.system.families.len());
         for family in &view.system.families {
             first.push(next);
-            next += 2 * family.arity as u32;
+            next += 4 * family.arity as u32;
         }
-        Ends {
-            first,
-            count: next as usize,
-        }
+        Ends { first, count: next as usize }
     }
 
     fn var(&self, var: VarId, side: Side) -> End {
         2 * var.0 + side as u32
     }
 
-    fn family(&self, family: FamilyId, position: usize, side: Side) -> End {
-        self.first[family.0 as usize] + 2 * position as u32 + side as u32
+    fn family(&self, family: FamilyId, position: usize, own: bool, side: Side) -> End {
+        self.first[family.0 as usize] + 4 * position as u32 + 2 * u32::from(own) + side as u32
     }
 
     fn rules(&self, view: &View<'_>, items: &[Item<'_>]) -> Vec<Rule> {
@@ -188,41 +156,45 @@ impl Ends {
                 continue;
             };
             let def = view.system.def(id);
-            for (position, lhs) in def
-                .lhs
-                .iter()
-                .enumerate()
-                .take(view.system.family(def.family).arity)
-            {
+            // A family of nothing but base cases is all its own.
+            let own = !def.base || view.system.family(def.family).defs.iter().all(|d| view.system.def(*d).base);
+            for (position, lhs) in def.lhs.iter().enumerate().take(view.system.family(def.family).arity) {
                 for side in SIDES {
-                    let family = self.family(def.family, position, side);
-                    parts[family as usize].push(match *lhs {
-                        Lhs::At(at) => Part {
-                            of: Of::Known(side.end(at)),
-                            plus: 0,
-                        },
+                    let family = self.family(def.family, position, false, side);
+                    let part = match *lhs {
+                        Lhs::At(at) => Part { of: Of::Known(side.end(at)), plus: 0 },
                         Lhs::Var { var, offset } => {
                             let var = self.var(var, side);
                             // Alone in its bracket it would only repeat the points of the others.
                             if def.lhs.len() > 1 {
                                 homes[var as usize].push((family, side.end(offset)));
                             }
-                            Part {
-                                of: Of::End(var),
-                                plus: side.end(offset),
-                            }
+                            Part { of: Of::End(var), plus: side.end(offset) }
                         }
-                    });
+                    };
+                    parts[family as usize].push(part);
+                    if own {
+                        parts[self.family(def.family, position, true, side) as usize].push(part);
+                    }
                 }
             }
         }
 
+        // An index that no value reads is bounded by what was read on the way to it.
+        let mut fallback: Vec<Vec<Term>> = (0..self.count).map(|_| Vec::new()).collect();
+        for item in items {
+            for read in &item.touched {
+                self.restrict(view, item, read, &mut fallback);
+            }
+        }
+        for (own, other) in terms.iter_mut().zip(fallback).take(2 * view.vars.len()) {
+            if own.is_empty() {
+                *own = other;
+            }
+        }
+
         let mut rules = Vec::with_capacity(self.count);
-        for (end, (terms, (parts, homes))) in terms
-            .into_iter()
-            .zip(parts.into_iter().zip(homes))
-            .enumerate()
-        {
+        for (end, (terms, (parts, homes))) in terms.into_iter().zip(parts.into_iter().zip(homes)).enumerate() {
             let side = SIDES[end % 2];
             rules.push(match view.vars.get(end / 2) {
                 None => Rule::Most(parts),
@@ -250,28 +222,22 @@ impl Ends {
             let Some(&(_, inner_factor)) = index.terms.iter().find(|(var, _)| *var == inner) else {
                 continue;
             };
+            let here = index.offset == offset_of(view, item, inner) && index.terms.len() == 1 && inner_factor == 1;
             for side in SIDES {
                 let of = match read.target {
                     Target::Family(family) if position < view.system.family(family).arity => {
-                        Of::End(self.family(family, position, side))
+                        Of::End(self.family(family, position, here, side))
                     }
                     target => match known_domain(view, target, position) {
                         Some(domain) => Of::Known(side.of(domain)),
                         None => continue,
                     },
                 };
-                let mut term = Term {
-                    of,
-                    minus: side.end(index.offset),
-                    others: Vec::new(),
-                    by: inner_factor.saturating_abs(),
-                };
+                let mut term = Term { of, minus: side.end(index.offset), others: Vec::new(), by: inner_factor.saturating_abs() };
                 for &(var, factor) in index.terms.iter().filter(|(var, _)| *var != inner) {
                     let (side, factor) = (side.times(factor), factor.saturating_abs());
                     match explicit(var) {
-                        Some(range) => {
-                            term.minus = add(term.minus, multiply(side.of(range), factor))
-                        }
+                        Some(range) => term.minus = add(term.minus, multiply(side.of(range), factor)),
                         None => term.others.push((self.var(var, side), factor)),
                     }
                 }
@@ -279,4 +245,14 @@ impl Ends {
             }
         }
     }
+}
+
+/// The offset at which an equation's left side has a variable: its own point.
+fn offset_of(view: &View<'_>, item: &Item<'_>, var: VarId) -> i64 {
+    let Origin::Def(id) = item.origin else { return 0 };
+    let own = view.system.def(id).lhs.iter().find_map(|lhs| match *lhs {
+        Lhs::Var { var: v, offset } if v == var => Some(offset),
+        _ => None,
+    });
+    own.unwrap_or(0)
 }

@@ -63,17 +63,10 @@ pub(super) enum Rule {
 
 /// The value of every end; [`FAR`] where nothing bounds it.
 pub(super) fn solve(rules: &[Rule]) -> Vec<i64> {
-    let edges = rules
-        .iter()
-        .enumerate()
-        .flat_map(|(end, rule)| needs(rule).map(move |to| (end as u32, to)));
+    let edges = rules.iter().enumerate().flat_map(|(end, rule)| needs(rule).map(move |to| (end as u32, to)));
     let components = Graph::new(rules.len(), edges).components();
-    let mut solver = Solver {
-        rules,
-        values: vec![NOWHERE; rules.len()],
-        component: vec![0; rules.len()],
-        place: vec![0; rules.len()],
-    };
+    let mut solver =
+        Solver { rules, values: vec![NOWHERE; rules.len()], component: vec![0; rules.len()], place: vec![0; rules.len()] };
     for (number, members) in components.iter().enumerate() {
         for &end in members {
             solver.component[end as usize] = number as u32;
@@ -81,9 +74,7 @@ pub(super) fn solve(rules: &[Rule]) -> Vec<i64> {
     }
     for members in &components {
         match members.as_slice() {
-            [end] if needs(&rules[*end as usize]).all(|to| to != *end) => {
-                solver.values[*end as usize] = solver.direct(*end)
-            }
+            [end] if needs(&rules[*end as usize]).all(|to| to != *end) => solver.values[*end as usize] = solver.direct(*end),
             _ => solver.circle(members),
         }
     }
@@ -101,14 +92,8 @@ fn needs(rule: &Rule) -> impl Iterator<Item = End> + Clone + '_ {
         Of::Known(_) => None,
         Of::End(end) => Some(end),
     };
-    let of_terms = terms.iter().flat_map(move |term| {
-        end(term.of)
-            .into_iter()
-            .chain(term.others.iter().map(|(other, _)| *other))
-    });
-    of_terms
-        .chain(parts.iter().filter_map(move |part| end(part.of)))
-        .chain(homes.iter().map(|(home, _)| *home))
+    let of_terms = terms.iter().flat_map(move |term| end(term.of).into_iter().chain(term.others.iter().map(|(other, _)| *other)));
+    of_terms.chain(parts.iter().filter_map(move |part| end(part.of))).chain(homes.iter().map(|(home, _)| *home))
 }
 
 struct Solver<'r> {
@@ -131,16 +116,8 @@ impl Solver<'_> {
     fn direct(&self, end: End) -> i64 {
         match &self.rules[end as usize] {
             Rule::Known(value) => *value,
-            Rule::Least(terms) => terms
-                .iter()
-                .map(|term| self.bound(term, |e| self.values[e as usize]))
-                .min()
-                .unwrap_or(FAR),
-            Rule::Most(parts) => parts
-                .iter()
-                .map(|part| add(self.value(part.of), part.plus))
-                .max()
-                .unwrap_or(NOWHERE),
+            Rule::Least(terms) => terms.iter().map(|term| self.bound(term, |e| self.values[e as usize])).min().unwrap_or(FAR),
+            Rule::Most(parts) => parts.iter().map(|part| add(self.value(part.of), part.plus)).max().unwrap_or(NOWHERE),
             Rule::Free(_) => FAR,
         }
     }
@@ -157,20 +134,13 @@ impl Solver<'_> {
     fn circle(&mut self, members: &[End]) {
         for (place, &end) in members.iter().enumerate() {
             self.place[end as usize] = place as u32;
-            self.values[end as usize] = if matches!(self.rules[end as usize], Rule::Free(_)) {
-                FAR
-            } else {
-                NOWHERE
-            };
+            self.values[end as usize] = if matches!(self.rules[end as usize], Rule::Free(_)) { FAR } else { NOWHERE };
         }
         // A free index starts as endless; once its family is known by other equations it is known too, which may
         // make more known.
         loop {
             self.relax(members);
-            let found: Vec<(End, i64)> = members
-                .iter()
-                .filter_map(|&end| Some((end, self.room(end)?)))
-                .collect();
+            let found: Vec<(End, i64)> = members.iter().filter_map(|&end| Some((end, self.room(end)?))).collect();
             if found.is_empty() {
                 break;
             }
@@ -189,20 +159,14 @@ impl Solver<'_> {
             return None;
         }
         let open = |of: Of| match of {
-            Of::End(e) => {
-                self.values[e as usize] == FAR && matches!(self.rules[e as usize], Rule::Free(_))
-            }
+            Of::End(e) => self.values[e as usize] == FAR && matches!(self.rules[e as usize], Rule::Free(_)),
             Of::Known(_) => false,
         };
         let rooms = homes.iter().filter_map(|&(home, offset)| {
             let Rule::Most(parts) = &self.rules[home as usize] else {
                 return None;
             };
-            let known = parts
-                .iter()
-                .filter(|part| !open(part.of))
-                .map(|part| add(self.value(part.of), part.plus))
-                .max()?;
+            let known = parts.iter().filter(|part| !open(part.of)).map(|part| add(self.value(part.of), part.plus)).max()?;
             (known.abs() != FAR).then(|| add(known, -offset))
         });
         rooms.min()
@@ -222,39 +186,23 @@ impl Solver<'_> {
     fn knot(&self, end: End) -> Knot {
         let home = self.component[end as usize];
         let inside = |of: Of| match of {
-            Of::End(e) if self.component[e as usize] == home => {
-                Some(self.place[e as usize] as usize)
-            }
+            Of::End(e) if self.component[e as usize] == home => Some(self.place[e as usize] as usize),
             _ => None,
         };
         match &self.rules[end as usize] {
-            Rule::Known(value) => Knot::Least {
-                cap: *value,
-                uses: Vec::new(),
-            },
-            Rule::Free(_) => Knot::Least {
-                cap: self.values[end as usize],
-                uses: Vec::new(),
-            },
+            Rule::Known(value) => Knot::Least { cap: *value, uses: Vec::new() },
+            Rule::Free(_) => Knot::Least { cap: self.values[end as usize], uses: Vec::new() },
             Rule::Least(terms) => {
                 let (mut cap, mut uses) = (FAR, Vec::new());
                 for term in terms {
                     // A neighbour in the same circle would pull the other way at every step: it counts as far as
                     // the outside lets it, which is safe and does not depend on any order.
                     let other = |e: End| {
-                        if self.component[e as usize] == home {
-                            self.outside(e)
-                        } else {
-                            self.values[e as usize]
-                        }
+                        if self.component[e as usize] == home { self.outside(e) } else { self.values[e as usize] }
                     };
                     match inside(term.of) {
                         None => cap = cap.min(self.bound(term, other)),
-                        Some(knot) => uses.extend(minus(term, other).map(|minus| Use {
-                            knot,
-                            plus: -minus,
-                            by: term.by,
-                        })),
+                        Some(knot) => uses.extend(minus(term, other).map(|minus| Use { knot, plus: -minus, by: term.by })),
                     }
                 }
                 Knot::Least { cap, uses }
@@ -264,18 +212,10 @@ impl Solver<'_> {
                 for part in parts {
                     match inside(part.of) {
                         None => floor = floor.max(add(self.value(part.of), part.plus)),
-                        Some(knot) => inner.push(Use {
-                            knot,
-                            plus: part.plus,
-                            by: 1,
-                        }),
+                        Some(knot) => inner.push(Use { knot, plus: part.plus, by: 1 }),
                     }
                 }
-                Knot::Most {
-                    floor,
-                    parts: inner,
-                    choice: None,
-                }
+                Knot::Most { floor, parts: inner, choice: None }
             }
         }
     }
@@ -290,10 +230,7 @@ impl Solver<'_> {
                     Of::Known(_) => term.others.iter().all(|(e, _)| far(*e)),
                     Of::End(of) => far(of) && term.others.iter().all(|(e, _)| far(*e)),
                 });
-                known
-                    .map(|term| self.bound(term, |e| self.values[e as usize]))
-                    .min()
-                    .unwrap_or(FAR)
+                known.map(|term| self.bound(term, |e| self.values[e as usize])).min().unwrap_or(FAR)
             }
             _ => self.values[end as usize],
         }
@@ -302,10 +239,8 @@ impl Solver<'_> {
 
 /// What a term subtracts; nothing where a neighbour is endless.
 fn minus(term: &Term, other: impl Fn(End) -> i64) -> Option<i64> {
-    term.others
-        .iter()
-        .try_fold(term.minus, |sum, &(end, factor)| {
-            let value = other(end);
-            (value.abs() != FAR).then(|| add(sum, multiply(value, factor)))
-        })
+    term.others.iter().try_fold(term.minus, |sum, &(end, factor)| {
+        let value = other(end);
+        (value.abs() != FAR).then(|| add(sum, multiply(value, factor)))
+    })
 }

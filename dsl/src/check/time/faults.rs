@@ -30,12 +30,7 @@ pub(super) struct Judgement {
     pub(super) doubtful: Vec<bool>,
 }
 
-pub(super) fn judge(
-    view: &View<'_>,
-    items: &[Item<'_>],
-    domains: &Domains,
-    covers: &[Cover],
-) -> Judgement {
+pub(super) fn judge(view: &View<'_>, items: &[Item<'_>], domains: &Domains, covers: &[Cover]) -> Judgement {
     let defs = view.system.defs.len();
     let clusters = clusters(view, items);
     let mut judge = Judge {
@@ -62,11 +57,7 @@ pub(super) fn judge(
         judge.unit(&[site], None);
     }
     judge.conflicts();
-    Judgement {
-        faults: judge.faults,
-        cluster,
-        doubtful,
-    }
+    Judgement { faults: judge.faults, cluster, doubtful }
 }
 
 /// Equations that read each other's families, in the order of the text; each cluster after those that it reads.
@@ -79,25 +70,14 @@ fn clusters(view: &View<'_>, items: &[Item<'_>]) -> Vec<Vec<usize>> {
             Target::Input(_) | Target::Outer(_) => None,
         })
     });
-    let gives = view
-        .system
-        .defs
-        .iter()
-        .enumerate()
-        .map(|(id, def)| (node(def.family), id as u32));
+    let gives = view.system.defs.iter().enumerate().map(|(id, def)| (node(def.family), id as u32));
     let components = Graph::new(defs + families, reads.chain(gives)).components();
     let equations = components.into_iter().map(|members| {
-        let mut equations: Vec<usize> = members
-            .into_iter()
-            .map(|node| node as usize)
-            .filter(|node| *node < defs)
-            .collect();
+        let mut equations: Vec<usize> = members.into_iter().map(|node| node as usize).filter(|node| *node < defs).collect();
         equations.sort_by_key(|def| (items[*def].span, *def));
         equations
     });
-    equations
-        .filter(|equations| !equations.is_empty())
-        .collect()
+    equations.filter(|equations| !equations.is_empty()).collect()
 }
 
 /// By variable: whether some read restricts it.
@@ -133,10 +113,7 @@ impl Judge<'_> {
     /// Judges items that stand and fall together; true if their ranges are doubtful.
     fn unit(&mut self, members: &[usize], cluster: Option<u32>) -> bool {
         let items = self.items;
-        let own: Vec<FamilyId> = members
-            .iter()
-            .filter_map(|member| self.family(*member))
-            .collect();
+        let own: Vec<FamilyId> = members.iter().filter_map(|member| self.family(*member)).collect();
         for family in &own {
             self.unit_of[family.0 as usize] = cluster;
         }
@@ -202,29 +179,17 @@ impl Judge<'_> {
 
     /// Where ranges are in doubt, only what the author wrote in numbers can be judged.
     fn can_judge(&self, read: &Read<'_>, doubtful: bool, cluster: Option<u32>) -> bool {
-        let mut vars = read
-            .index
-            .iter()
-            .flat_map(|index| &index.terms)
-            .map(|(var, _)| *var);
-        !self.is_poisoned(read)
-            && (!doubtful
-                || !self.is_own(read, cluster) && vars.all(|var| self.view.is_explicit(var)))
+        let mut vars = read.index.iter().flat_map(|index| &index.terms).map(|(var, _)| *var);
+        !self.is_poisoned(read) && (!doubtful || !self.is_own(read, cluster) && vars.all(|var| self.view.is_explicit(var)))
     }
 
     fn fault(&mut self, cluster: Option<u32>, diagnostic: Diagnostic) {
-        self.faults.push(Fault {
-            cluster,
-            diagnostic,
-        });
+        self.faults.push(Fault { cluster, diagnostic });
     }
 
     fn endless(&mut self, member: usize, var: VarId, follows: bool, cluster: Option<u32>) {
         if !std::mem::replace(&mut self.reported[var.0 as usize], true) {
-            self.fault(
-                cluster,
-                self.report.endless(&self.items[member], var, follows),
-            );
+            self.fault(cluster, self.report.endless(&self.items[member], var, follows));
         }
     }
 
@@ -246,26 +211,14 @@ impl Judge<'_> {
                         && !(domain.is_empty() && self.is_own(read, cluster))
                     {
                         let allowed = domain.allowed(index, var, |v| self.domains.range(v));
-                        limits.push(Limit {
-                            item,
-                            read,
-                            index,
-                            domain,
-                            allowed,
-                        });
+                        limits.push(Limit { item, read, index, domain, allowed });
                     }
                 }
             }
         }
         let diagnostic = match limits.iter().find(|limit| limit.allowed.is_empty()) {
             Some(limit) => self.report.too_wide(limit, var),
-            None => self.report.empty(
-                limits
-                    .first()
-                    .map_or(&self.items[member], |limit| limit.item),
-                var,
-                &limits,
-            ),
+            None => self.report.empty(limits.first().map_or(&self.items[member], |limit| limit.item), var, &limits),
         };
         self.fault(cluster, diagnostic);
     }
@@ -276,20 +229,13 @@ impl Judge<'_> {
             return;
         };
         let along = |position| self.domains.domain(self.view, read.target, position);
-        let Some(domain) = (0..touched.len())
-            .map(along)
-            .collect::<Option<Vec<Interval>>>()
-        else {
+        let Some(domain) = (0..touched.len()).map(along).collect::<Option<Vec<Interval>>>() else {
             return;
         };
         let item = &self.items[member];
         if let Some(position) = (0..touched.len()).find(|p| !domain[*p].contains(touched[*p])) {
             let starts = self.is_own(read, cluster);
-            return self.fault(
-                cluster,
-                self.report
-                    .outside(item, read, position, &touched, &domain, starts),
-            );
+            return self.fault(cluster, self.report.outside(item, read, position, &touched, &domain, starts));
         }
         let Target::Family(family) = read.target else {
             return;
@@ -303,18 +249,10 @@ impl Judge<'_> {
     }
 
     fn conflicts(&mut self) {
-        for (id, cover) in self
-            .covers
-            .iter()
-            .enumerate()
-            .filter(|(id, _)| !self.poisoned[*id])
-        {
+        for (id, cover) in self.covers.iter().enumerate().filter(|(id, _)| !self.poisoned[*id]) {
             for (a, b, at) in cover.conflicts() {
                 let diagnostic = self.report.twice(FamilyId(id as u32), a, b, &at);
-                self.faults.push(Fault {
-                    cluster: None,
-                    diagnostic,
-                });
+                self.faults.push(Fault { cluster: None, diagnostic });
             }
         }
     }

@@ -22,10 +22,7 @@ impl Interval {
 
     /// From the half-open pair that the checked model stores.
     pub(super) fn half_open((lo, hi): (i64, i64)) -> Interval {
-        Interval {
-            lo: lo.max(-FAR),
-            hi: hi.saturating_sub(1).max(-FAR),
-        }
+        Interval { lo: lo.max(-FAR), hi: hi.saturating_sub(1).max(-FAR) }
     }
 
     /// Back to the half-open pair.
@@ -46,37 +43,25 @@ impl Interval {
     }
 
     pub(super) fn meet(self, other: Interval) -> Interval {
-        Interval {
-            lo: self.lo.max(other.lo),
-            hi: self.hi.min(other.hi),
-        }
+        Interval { lo: self.lo.max(other.lo), hi: self.hi.min(other.hi) }
     }
 
     pub(super) fn hull(self, other: Interval) -> Interval {
         match (self.is_empty(), other.is_empty()) {
             (true, _) => other,
             (_, true) => self,
-            _ => Interval {
-                lo: self.lo.min(other.lo),
-                hi: self.hi.max(other.hi),
-            },
+            _ => Interval { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) },
         }
     }
 
     pub(super) fn shift(self, by: i64) -> Interval {
-        Interval {
-            lo: add(self.lo, by),
-            hi: add(self.hi, by),
-        }
+        Interval { lo: add(self.lo, by), hi: add(self.hi, by) }
     }
 
     /// The smallest interval around `by * x` for all x of this one.
     fn scale(self, by: i64) -> Interval {
         let (a, b) = (multiply(self.lo, by), multiply(self.hi, by));
-        Interval {
-            lo: a.min(b),
-            hi: a.max(b),
-        }
+        Interval { lo: a.min(b), hi: a.max(b) }
     }
 
     /// The values of a subscript for variables in the given ranges; none where a range is empty.
@@ -88,33 +73,17 @@ impl Interval {
                 return None;
             }
             let part = over.scale(factor);
-            sum = Interval {
-                lo: add(sum.lo, part.lo),
-                hi: add(sum.hi, part.hi),
-            };
+            sum = Interval { lo: add(sum.lo, part.lo), hi: add(sum.hi, part.hi) };
         }
         Some(sum)
     }
 
     /// The values of `var` for which the subscript stays inside, whatever the other variables are.
-    pub(super) fn allowed(
-        self,
-        index: &Index,
-        var: VarId,
-        range: impl Fn(VarId) -> Interval,
-    ) -> Interval {
+    pub(super) fn allowed(self, index: &Index, var: VarId, range: impl Fn(VarId) -> Interval) -> Interval {
         let Some(&(_, factor)) = index.terms.iter().find(|(v, _)| *v == var) else {
             return Interval::ALL;
         };
-        let rest = Index {
-            terms: index
-                .terms
-                .iter()
-                .copied()
-                .filter(|(v, _)| *v != var)
-                .collect(),
-            offset: index.offset,
-        };
+        let rest = Index { terms: index.terms.iter().copied().filter(|(v, _)| *v != var).collect(), offset: index.offset };
         let Some(rest) = Interval::of(&rest, range) else {
             return Interval::ALL;
         };
@@ -123,17 +92,7 @@ impl Interval {
         }
         let upper = divide(add(self.hi, -rest.hi), factor.saturating_abs());
         let lower = divide(add(-self.lo, rest.lo), factor.saturating_abs());
-        if factor > 0 {
-            Interval {
-                lo: -lower,
-                hi: upper,
-            }
-        } else {
-            Interval {
-                lo: -upper,
-                hi: lower,
-            }
-        }
+        if factor > 0 { Interval { lo: -lower, hi: upper } } else { Interval { lo: -upper, hi: lower } }
     }
 }
 
@@ -153,9 +112,5 @@ pub(super) fn multiply(a: i64, by: i64) -> i64 {
 
 /// Division by a positive number, rounded down, in which [`FAR`] stays far.
 pub(super) fn divide(a: i64, by: i64) -> i64 {
-    if a.saturating_abs() == FAR || by <= 0 {
-        a
-    } else {
-        a.div_euclid(by)
-    }
+    if a.saturating_abs() == FAR || by <= 0 { a } else { a.div_euclid(by) }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Site {
     pub(crate) vars: Vec<VarId>,
     /// Everything it computes, conditions among it.
     pub(crate) values: Vec<ExprId>,
+    /// Reads on the way that are no part of the values.
+    pub(crate) touched: Vec<ExprId>,
     pub(crate) span: Span,
     /// What messages call it, with its quotes: ``loss `dyn` ``.
     pub(crate) what: String,
@@ -64,6 +66,8 @@ pub(crate) struct Problem<'a> {
     /// Complete but for the domains of its families and its stages.
     pub(crate) system: &'a mut System,
     pub(crate) sites: &'a [Site],
+    /// By equation: reads on the way that are no part of its values.
+    pub(crate) touched: &'a [Vec<ExprId>],
     /// Name and domain `lo..hi` of every field of the data.
     pub(crate) inputs: &'a [(String, (i64, i64))],
     /// The solved system that [`crate::hir::Op::Outer`] reads.
@@ -73,23 +77,8 @@ pub(crate) struct Problem<'a> {
 /// Fills in the ranges of the variables that the system and the sites use, the domains of the families and the
 /// stages. Where that is not possible it says why, and leaves a range open, a domain empty or a stage out.
 pub(crate) fn solve(problem: Problem<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let Problem {
-        exprs,
-        vars,
-        system,
-        sites,
-        inputs,
-        outer,
-    } = problem;
-    let solution = View {
-        exprs,
-        vars,
-        system,
-        sites,
-        inputs,
-        outer,
-    }
-    .solve();
+    let Problem { exprs, vars, system, sites, touched, inputs, outer } = problem;
+    let solution = View { exprs, vars, system, sites, touched, inputs, outer }.solve();
     for (var, range) in solution.ranges {
         vars[var.0 as usize].range = Some(range);
     }
@@ -107,6 +96,7 @@ struct View<'a> {
     vars: &'a [VarDecl],
     system: &'a System,
     sites: &'a [Site],
+    touched: &'a [Vec<ExprId>],
     inputs: &'a [(String, (i64, i64))],
     outer: Option<&'a System>,
 }
@@ -133,11 +123,7 @@ impl View<'_> {
 
         let mut ranges: Vec<(VarId, (i64, i64))> = Vec::new();
         let mut faulty = false;
-        for &var in items
-            .iter()
-            .flat_map(|item| item.vars)
-            .filter(|var| !self.is_explicit(**var))
-        {
+        for &var in items.iter().flat_map(|item| item.vars).filter(|var| !self.is_explicit(**var)) {
             if let Some(range) = known(domains.range(var)) {
                 ranges.push((var, range));
             } else {
@@ -149,12 +135,7 @@ impl View<'_> {
         let families = domains
             .families
             .iter()
-            .map(|family| {
-                family
-                    .iter()
-                    .map(|range| known(*range).unwrap_or_default())
-                    .collect()
-            })
+            .map(|family| family.iter().map(|range| known(*range).unwrap_or_default()).collect())
             .collect();
 
         if faulty {
@@ -162,12 +143,7 @@ impl View<'_> {
         }
         let order = recurrence::order(self, &items, &domains, &covers);
         let diagnostics = explain(judgement, order.faults);
-        Solution {
-            ranges,
-            domains: families,
-            stages: order.stages,
-            diagnostics,
-        }
+        Solution { ranges, domains: families, stages: order.stages, diagnostics }
     }
 }
 
@@ -188,18 +164,8 @@ fn explain(judgement: faults::Judgement, circles: Vec<(DefId, Diagnostic)>) -> V
             diagnostics.push(diagnostic);
         }
     }
-    let remains = |fault: &Fault| {
-        fault
-            .cluster
-            .is_none_or(|cluster| !explained[cluster as usize])
-    };
-    diagnostics.extend(
-        judgement
-            .faults
-            .into_iter()
-            .filter(remains)
-            .map(|fault| fault.diagnostic),
-    );
+    let remains = |fault: &Fault| fault.cluster.is_none_or(|cluster| !explained[cluster as usize]);
+    diagnostics.extend(judgement.faults.into_iter().filter(remains).map(|fault| fault.diagnostic));
     diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.span, diagnostic.code));
     diagnostics
 }

@@ -32,6 +32,8 @@ pub(super) struct Item<'a> {
     pub(super) span: Span,
     /// In the order of the text, each once.
     pub(super) reads: Vec<Read<'a>>,
+    /// What was read on the way and is no part of the values: it bounds an index that nothing else bounds.
+    pub(super) touched: Vec<Read<'a>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,30 +44,17 @@ pub(super) enum Origin<'a> {
 
 /// The equations in the order of their ids, then the sites.
 pub(super) fn collect<'a>(view: &View<'a>) -> Vec<Item<'a>> {
-    let mut walk = Walk {
-        exprs: view.exprs,
-        seen: vec![0; view.exprs.len()],
-        round: 0,
-        stack: Vec::new(),
-    };
+    let mut walk = Walk { exprs: view.exprs, seen: vec![0; view.exprs.len()], round: 0, stack: Vec::new() };
     let defs = view.system.defs.iter().enumerate().map(|(id, def)| {
         let reads = walk.reads(&def.values);
-        Item {
-            origin: Origin::Def(DefId(id as u32)),
-            vars: &def.vars,
-            span: def.span,
-            reads,
-        }
+        let touched = walk.reads(view.touched.get(id).map_or(&[], Vec::as_slice));
+        Item { origin: Origin::Def(DefId(id as u32)), vars: &def.vars, span: def.span, reads, touched }
     });
     let mut items: Vec<Item<'a>> = defs.collect();
     items.extend(view.sites.iter().map(|site| {
         let reads = walk.reads(&site.values);
-        Item {
-            origin: Origin::Site(site),
-            vars: &site.vars,
-            span: site.span,
-            reads,
-        }
+        let touched = walk.reads(&site.touched);
+        Item { origin: Origin::Site(site), vars: &site.vars, span: site.span, reads, touched }
     }));
     items
 }
@@ -91,28 +80,15 @@ impl<'a> Walk<'a> {
             let node = &self.exprs[id.0 as usize];
             match &node.op {
                 Op::Input { input, index } => {
-                    reads.push(Read {
-                        target: Target::Input(*input),
-                        index: std::slice::from_ref(index),
-                        span: node.span,
-                    });
+                    reads.push(Read { target: Target::Input(*input), index: std::slice::from_ref(index), span: node.span });
                 }
-                Op::Read { family, index, .. } => reads.push(Read {
-                    target: Target::Family(*family),
-                    index,
-                    span: node.span,
-                }),
-                Op::Outer { family, index, .. } => reads.push(Read {
-                    target: Target::Outer(*family),
-                    index,
-                    span: node.span,
-                }),
+                Op::Read { family, index, .. } => reads.push(Read { target: Target::Family(*family), index, span: node.span }),
+                Op::Outer { family, index, .. } => reads.push(Read { target: Target::Outer(*family), index, span: node.span }),
                 op => op.operands(|operand| self.stack.push(operand)),
             }
         }
         // The leaves of a record are read one by one: for time they are one read.
-        reads
-            .sort_unstable_by(|a, b| (a.target, a.index, a.span).cmp(&(b.target, b.index, b.span)));
+        reads.sort_unstable_by(|a, b| (a.target, a.index, a.span).cmp(&(b.target, b.index, b.span)));
         reads.dedup_by(|a, b| a.target == b.target && a.index == b.index);
         reads.sort_by_key(|read| read.span);
         reads

@@ -5,6 +5,7 @@
 //! distance from what it defines and no distance points the other way, then a loop along that subscript computes it.
 //! Reads at a distance other than zero are done by then; without them the body of the loop is a smaller problem of
 //! the same kind (Allen and Kennedy's loop distribution), which may hold loops along other subscripts.
+//! A loop visits all values of the subscript that one of its equations gives; each takes part where its range is.
 //!
 //! ```text
 //! mean[i+1, k] <- elite[i, k] <- u[i, n, k] <- mean[i, k]      a forward loop along subscript 0, and in it
@@ -34,12 +35,7 @@ pub(super) struct Order {
     pub(super) faults: Vec<(DefId, Diagnostic)>,
 }
 
-pub(super) fn order(
-    view: &View<'_>,
-    items: &[Item<'_>],
-    domains: &Domains,
-    covers: &[Cover],
-) -> Order {
+pub(super) fn order(view: &View<'_>, items: &[Item<'_>], domains: &Domains, covers: &[Cover]) -> Order {
     let mut edges = Vec::new();
     for (from, item) in items[..view.system.defs.len()].iter().enumerate() {
         for (number, read) in item.reads.iter().enumerate() {
@@ -50,26 +46,13 @@ pub(super) fn order(
                 continue;
             };
             let given = covers[family.0 as usize].overlapping(&touched);
-            edges.extend(given.map(|to| Edge {
-                from: from as u32,
-                to: to.0,
-                read: number as u32,
-            }));
+            edges.extend(given.map(|to| Edge { from: from as u32, to: to.0, read: number as u32 }));
         }
     }
     let members: Vec<u32> = (0..view.system.defs.len() as u32).collect();
-    let mut ordering = Ordering {
-        view,
-        items,
-        domains,
-        place: vec![0; members.len()],
-        faults: Vec::new(),
-    };
+    let mut ordering = Ordering { view, items, domains, place: vec![0; members.len()], faults: Vec::new() };
     let stages = ordering.stages(&members, edges);
-    Order {
-        stages,
-        faults: ordering.faults,
-    }
+    Order { stages, faults: ordering.faults }
 }
 
 /// Equation `from` needs equation `to`.
@@ -96,9 +79,7 @@ impl<'a> Ordering<'a> {
         for (place, &member) in members.iter().enumerate() {
             self.place[member as usize] = place as u32;
         }
-        let local = edges
-            .iter()
-            .map(|edge| (self.place[edge.from as usize], self.place[edge.to as usize]));
+        let local = edges.iter().map(|edge| (self.place[edge.from as usize], self.place[edge.to as usize]));
         let components = Graph::new(members.len(), local).components();
         let mut component = vec![0; members.len()];
         let mut circles: Vec<Circle> = Vec::with_capacity(components.len());
@@ -106,22 +87,15 @@ impl<'a> Ordering<'a> {
             for &place in &places {
                 component[place as usize] = number;
             }
-            let mut defs: Vec<u32> = places
-                .into_iter()
-                .map(|place| members[place as usize])
-                .collect();
+            let mut defs: Vec<u32> = places.into_iter().map(|place| members[place as usize]).collect();
             defs.sort_by_key(|def| self.text(*def));
-            circles.push(Circle {
-                defs,
-                edges: Vec::new(),
-            });
+            circles.push(Circle { defs, edges: Vec::new() });
         }
 
         let mut waits = vec![0; circles.len()];
         let mut readers: Vec<Vec<usize>> = vec![Vec::new(); circles.len()];
         for edge in edges {
-            let [from, to] =
-                [edge.from, edge.to].map(|def| component[self.place[def as usize] as usize]);
+            let [from, to] = [edge.from, edge.to].map(|def| component[self.place[def as usize] as usize]);
             if from == to {
                 circles[from].edges.push(edge);
             } else {
@@ -129,16 +103,8 @@ impl<'a> Ordering<'a> {
                 readers[to].push(from);
             }
         }
-        let key = |number: usize, circles: &[Circle]| {
-            Reverse((
-                circles[number].defs.first().map(|def| self.text(*def)),
-                number,
-            ))
-        };
-        let mut ready: BinaryHeap<_> = (0..circles.len())
-            .filter(|c| waits[*c] == 0)
-            .map(|c| key(c, &circles))
-            .collect();
+        let key = |number: usize, circles: &[Circle]| Reverse((circles[number].defs.first().map(|def| self.text(*def)), number));
+        let mut ready: BinaryHeap<_> = (0..circles.len()).filter(|c| waits[*c] == 0).map(|c| key(c, &circles)).collect();
         let mut order = Vec::with_capacity(circles.len());
         while let Some(Reverse((_, number))) = ready.pop() {
             order.push(number);
@@ -149,10 +115,7 @@ impl<'a> Ordering<'a> {
                 }
             }
         }
-        order
-            .into_iter()
-            .filter_map(|number| self.stage(std::mem::take(&mut circles[number])))
-            .collect()
+        order.into_iter().filter_map(|number| self.stage(std::mem::take(&mut circles[number]))).collect()
     }
 
     /// Where an equation stands in the text.
@@ -173,11 +136,7 @@ impl<'a> Ordering<'a> {
         let index = self.read(edge).index.get(position)?;
         match *self.def(edge.from).lhs.get(position)? {
             Lhs::At(at) => index.constant()?.checked_sub(at),
-            Lhs::Var { var, offset } => index
-                .shifted()
-                .filter(|(v, _)| *v == var)?
-                .1
-                .checked_sub(offset),
+            Lhs::Var { var, offset } => index.shifted().filter(|(v, _)| *v == var)?.1.checked_sub(offset),
         }
     }
 
@@ -186,50 +145,25 @@ impl<'a> Ordering<'a> {
         if circle.edges.is_empty() {
             return circle.defs.first().map(|def| Stage::Map(DefId(*def)));
         }
-        let subscripts = circle
-            .defs
-            .iter()
-            .map(|def| self.def(*def).lhs.len())
-            .min()
-            .unwrap_or(0);
-        let ways: Vec<Way> = (0..subscripts)
-            .map(|position| self.way(&circle, position))
-            .collect();
-        let found = ways
-            .iter()
-            .enumerate()
-            .find_map(|(position, way)| match way {
-                Way::Loop { direction, reach } => Some((position, *direction, *reach)),
-                Way::Still | Way::Both { .. } | Way::Varying(_) => None,
-            });
+        let subscripts = circle.defs.iter().map(|def| self.def(*def).lhs.len()).min().unwrap_or(0);
+        let ways: Vec<Way> = (0..subscripts).map(|position| self.way(&circle, position)).collect();
+        let found = ways.iter().enumerate().find_map(|(position, way)| match way {
+            Way::Loop { direction, reach } => Some((position, *direction, *reach)),
+            Way::Still | Way::Both { .. } | Way::Varying(_) => None,
+        });
         let Some((position, direction, reach)) = found else {
             let diagnostic = self.no_loop(&circle, &ways);
             self.faults.push((DefId(circle.defs[0]), diagnostic));
             return None;
         };
 
-        let visited = circle
-            .defs
-            .iter()
-            .map(|def| self.domains.given(&self.def(*def).lhs[position..=position])[0]);
+        let visited = circle.defs.iter().map(|def| self.domains.given(&self.def(*def).lhs[position..=position])[0]);
         let visited = visited.reduce(Interval::hull).unwrap_or(Interval::point(0));
         let (lo, hi) = visited.to_half_open();
-        let here: Vec<Edge> = circle
-            .edges
-            .iter()
-            .copied()
-            .filter(|edge| self.distance(*edge, position) == Some(0))
-            .collect();
+        let here: Vec<Edge> = circle.edges.iter().copied().filter(|edge| self.distance(*edge, position) == Some(0)).collect();
         // A loop for each subscript: as deep as an author nests them.
         let body = stacker::maybe_grow(64 << 10, 1 << 20, || self.stages(&circle.defs, here));
-        Some(Stage::Scan {
-            position,
-            direction,
-            lo,
-            hi,
-            reach,
-            body,
-        })
+        Some(Stage::Scan { position, direction, lo, hi, reach, body })
     }
 
     /// How the reads of a circle lie along a subscript.
@@ -254,14 +188,8 @@ impl<'a> Ordering<'a> {
         match (past, future) {
             (None, None) => Way::Still,
             (Some(past), Some(future)) => Way::Both { past, future },
-            (Some(_), None) => Way::Loop {
-                direction: Direction::Forward,
-                reach,
-            },
-            (None, Some(_)) => Way::Loop {
-                direction: Direction::Backward,
-                reach,
-            },
+            (Some(_), None) => Way::Loop { direction: Direction::Forward, reach },
+            (None, Some(_)) => Way::Loop { direction: Direction::Backward, reach },
         }
     }
 }

@@ -42,52 +42,33 @@ impl Report<'_> {
         } else {
             format!("what {what} reads at `{name}` has no end of its own")
         };
-        Diagnostic::new(
-            Code::Unbounded,
-            self.view.vars[var.0 as usize].span,
-            format!("nothing says how far `{name}` goes"),
-        )
-        .here(format!("`{name}` has no range"))
-        .note(note)
-        .help(format!("say it: `for {name} in 0..T`"))
+        Diagnostic::new(Code::Unbounded, self.view.vars[var.0 as usize].span, format!("nothing says how far `{name}` goes"))
+            .here(format!("`{name}` has no range"))
+            .note(note)
+            .help(format!("say it: `for {name} in 0..T`"))
     }
 
     /// A `for` without a single value.
     pub(super) fn empty_clause(&self, item: &Item<'_>, var: VarId) -> Diagnostic {
         let decl = &self.view.vars[var.0 as usize];
         let (lo, hi) = decl.range.unwrap_or_default();
-        Diagnostic::new(
-            Code::EmptyDomain,
-            decl.span,
-            format!("{} holds nowhere", self.what(item)),
-        )
-        .here(format!("there is no `{}` in {lo}..{hi}", decl.name))
+        Diagnostic::new(Code::EmptyDomain, decl.span, format!("{} holds nowhere", self.what(item)))
+            .here(format!("there is no `{}` in {lo}..{hi}", decl.name))
     }
 
     /// An index whose reads have no point in common.
     pub(super) fn empty(&self, item: &Item<'_>, var: VarId, limits: &[Limit<'_>]) -> Diagnostic {
         let name = words::var(self.view, var);
-        let mut diagnostic = Diagnostic::new(
-            Code::EmptyDomain,
-            item.span,
-            format!("{} holds nowhere", self.what(item)),
-        )
-        .here(format!(
-            "there is no `{name}` at which all that it reads exists"
-        ));
+        let mut diagnostic = Diagnostic::new(Code::EmptyDomain, item.span, format!("{} holds nowhere", self.what(item)))
+            .here(format!("there is no `{name}` at which all that it reads exists"));
         let lowest = limits.iter().min_by_key(|limit| limit.allowed.hi);
         let highest = limits.iter().max_by_key(|limit| limit.allowed.lo);
         if let (Some(low), Some(high)) = (lowest, highest)
             && low.allowed.meet(high.allowed).is_empty()
         {
             for limit in [low, high] {
-                diagnostic = diagnostic.label(
-                    limit.read.span,
-                    format!(
-                        "exists where `{name}` is {}",
-                        words::interval(limit.allowed)
-                    ),
-                );
+                diagnostic =
+                    diagnostic.label(limit.read.span, format!("exists where `{name}` is {}", words::interval(limit.allowed)));
             }
         }
         diagnostic.help("move one of the subscripts, so that they meet")
@@ -96,58 +77,24 @@ impl Report<'_> {
     /// A subscript that spans more than there is, wherever the variable stands.
     pub(super) fn too_wide(&self, limit: &Limit<'_>, var: VarId) -> Diagnostic {
         let (view, read, index) = (self.view, limit.read, limit.index);
-        let (text, name, target) = (
-            words::read(view, limit.item.vars, read),
-            words::var(view, var),
-            words::target(view, read.target),
-        );
+        let (text, name, target) =
+            (words::read(view, limit.item.vars, read), words::var(view, var), words::target(view, read.target));
         if limit.domain.is_empty() {
-            return Diagnostic::new(
-                Code::OutOfDomain,
-                read.span,
-                format!("`{text}` is read, but `{target}` exists nowhere"),
-            );
+            return Diagnostic::new(Code::OutOfDomain, read.span, format!("`{text}` is read, but `{target}` exists nowhere"));
         }
-        let others = index
-            .terms
-            .iter()
-            .map(|(other, _)| *other)
-            .filter(|other| *other != var);
-        let others: Vec<(VarId, Interval)> = others
-            .map(|other| (other, self.domains.range(other)))
-            .collect();
+        let others = index.terms.iter().map(|(other, _)| *other).filter(|other| *other != var);
+        let others: Vec<(VarId, Interval)> = others.map(|other| (other, self.domains.range(other))).collect();
         let runs: Vec<String> = others
             .iter()
-            .map(|(other, range)| {
-                format!(
-                    "`{}` runs over {}",
-                    words::var(view, *other),
-                    words::interval(*range)
-                )
-            })
+            .map(|(other, range)| format!("`{}` runs over {}", words::var(view, *other), words::interval(*range)))
             .collect();
-        let message = format!(
-            "no `{name}` keeps `{text}` inside `{target}`, which exists for {}",
-            words::interval(limit.domain)
-        );
-        let diagnostic =
-            Diagnostic::new(Code::OutOfDomain, read.span, message).here(runs.join(" and "));
+        let message = format!("no `{name}` keeps `{text}` inside `{target}`, which exists for {}", words::interval(limit.domain));
+        let diagnostic = Diagnostic::new(Code::OutOfDomain, read.span, message).here(runs.join(" and "));
         match others.as_slice() {
-            [(other, range)]
-                if index
-                    .terms
-                    .iter()
-                    .all(|(_, factor)| factor.unsigned_abs() == 1) =>
-            {
+            [(other, range)] if index.terms.iter().all(|(_, factor)| factor.unsigned_abs() == 1) => {
                 let room = limit.domain.hi.saturating_sub(limit.domain.lo);
-                let fits = Interval {
-                    lo: range.lo,
-                    hi: range.lo.saturating_add(room),
-                };
-                diagnostic.help(format!(
-                    "at most `{}` fits",
-                    words::range(view, *other, fits)
-                ))
+                let fits = Interval { lo: range.lo, hi: range.lo.saturating_add(room) };
+                diagnostic.help(format!("at most `{}` fits", words::range(view, *other, fits)))
             }
             _ => diagnostic,
         }
@@ -164,70 +111,34 @@ impl Report<'_> {
         starts: bool,
     ) -> Diagnostic {
         let view = self.view;
-        let (text, target) = (
-            words::read(view, item.vars, read),
-            words::target(view, read.target),
-        );
+        let (text, target) = (words::read(view, item.vars, read), words::target(view, read.target));
         let (here, there) = (touched[position], domain[position]);
-        let exists = if there.is_empty() {
-            "nowhere".to_owned()
-        } else {
-            format!("for {}", words::intervals(domain))
-        };
-        let message = format!(
-            "`{text}` is read at {}, but `{target}` exists {exists}",
-            words::intervals(touched)
-        );
+        let exists = if there.is_empty() { "nowhere".to_owned() } else { format!("for {}", words::intervals(domain)) };
+        let message = format!("`{text}` is read at {}, but `{target}` exists {exists}", words::intervals(touched));
 
-        let below = here.meet(Interval {
-            lo: here.lo,
-            hi: there.lo.saturating_sub(1),
-        });
-        let above = here.meet(Interval {
-            lo: there.hi.saturating_add(1),
-            hi: here.hi,
-        });
+        let below = here.meet(Interval { lo: here.lo, hi: there.lo.saturating_sub(1) });
+        let above = here.meet(Interval { lo: there.hi.saturating_add(1), hi: here.hi });
         let missing = if below.is_empty() { above } else { below };
         let instance = |at: &str| {
             let subscripts = read.index.iter().enumerate();
             words::bracketed(
                 target,
-                subscripts.map(|(p, index)| {
-                    if p == position {
-                        at.to_owned()
-                    } else {
-                        words::subscript(view, item.vars, index)
-                    }
-                }),
+                subscripts.map(|(p, index)| if p == position { at.to_owned() } else { words::subscript(view, item.vars, index) }),
             )
         };
-        let diagnostic = Diagnostic::new(Code::OutOfDomain, read.span, message).here(format!(
-            "there is no `{}`",
-            instance(&words::interval(missing))
-        ));
+        let diagnostic = Diagnostic::new(Code::OutOfDomain, read.span, message)
+            .here(format!("there is no `{}`", instance(&words::interval(missing))));
 
         if starts && missing.hi.saturating_sub(missing.lo) < 3 {
-            let bases: Vec<String> = (missing.lo..=missing.hi)
-                .map(|at| format!("{} = ..", instance(&at.to_string())))
-                .collect();
+            let bases: Vec<String> = (missing.lo..=missing.hi).map(|at| format!("{} = ..", instance(&at.to_string()))).collect();
             // A narrower `for` would only move the start.
-            return diagnostic.help(format!(
-                "say where the recurrence starts: `with {}`",
-                bases.join(", ")
-            ));
+            return diagnostic.help(format!("say where the recurrence starts: `with {}`", bases.join(", ")));
         }
         let index = &read.index[position];
-        let Some(var) = index
-            .terms
-            .iter()
-            .map(|(var, _)| *var)
-            .rfind(|var| view.is_explicit(*var))
-        else {
+        let Some(var) = index.terms.iter().map(|(var, _)| *var).rfind(|var| view.is_explicit(*var)) else {
             return diagnostic;
         };
-        let fits = there
-            .allowed(index, var, |v| self.domains.range(v))
-            .meet(self.domains.range(var));
+        let fits = there.allowed(index, var, |v| self.domains.range(v)).meet(self.domains.range(var));
         if fits.is_empty() {
             return diagnostic;
         }
@@ -241,40 +152,21 @@ impl Report<'_> {
     }
 
     /// A read inside the domain, at a point that no equation gives.
-    pub(super) fn hole(
-        &self,
-        item: &Item<'_>,
-        read: &Read<'_>,
-        touched: &[Interval],
-        at: &[i64],
-    ) -> Diagnostic {
-        let (text, point) = (
-            words::read(self.view, item.vars, read),
-            words::point(words::target(self.view, read.target), at),
-        );
-        let message = format!(
-            "`{text}` is read at {}, but no equation gives `{point}`",
-            words::intervals(touched)
-        );
+    pub(super) fn hole(&self, item: &Item<'_>, read: &Read<'_>, touched: &[Interval], at: &[i64]) -> Diagnostic {
+        let (text, point) = (words::read(self.view, item.vars, read), words::point(words::target(self.view, read.target), at));
+        let message = format!("`{text}` is read at {}, but no equation gives `{point}`", words::intervals(touched));
         Diagnostic::new(Code::OutOfDomain, read.span, message)
             .here(format!("needs `{point}`"))
-            .help(format!(
-                "add an equation or a `with` for `{point}`, or restrict {} with `for`",
-                self.what(item)
-            ))
+            .help(format!("add an equation or a `with` for `{point}`, or restrict {} with `for`", self.what(item)))
     }
 
     /// Two equations for one point.
     pub(super) fn twice(&self, family: FamilyId, a: DefId, b: DefId, at: &[i64]) -> Diagnostic {
         let (a, b) = (self.view.system.def(a).span, self.view.system.def(b).span);
         let point = words::point(&self.view.system.family(family).name, at);
-        Diagnostic::new(
-            Code::DefinedTwice,
-            a.max(b),
-            format!("two equations give `{point}`"),
-        )
-        .here("given again here")
-        .label(a.min(b), "first given here")
-        .help("restrict one of them with `for`, or take one away")
+        Diagnostic::new(Code::DefinedTwice, a.max(b), format!("two equations give `{point}`"))
+            .here("given again here")
+            .label(a.min(b), "first given here")
+            .help("restrict one of them with `for`, or take one away")
     }
 }

@@ -14,34 +14,21 @@ pub(super) fn target<'a>(view: &View<'a>, target: Target) -> &'a str {
     let named = match target {
         Target::Input(input) => view.inputs.get(input).map(|(name, _)| name),
         Target::Family(family) => view.system.families.get(family.0 as usize).map(|f| &f.name),
-        Target::Outer(family) => view
-            .outer
-            .and_then(|outer| outer.families.get(family.0 as usize))
-            .map(|f| &f.name),
+        Target::Outer(family) => view.outer.and_then(|outer| outer.families.get(family.0 as usize)).map(|f| &f.name),
     };
     named.map_or("?", String::as_str)
 }
 
 /// `z[t+1]`, as an equation with these variables reads it.
 pub(super) fn read(view: &View<'_>, vars: &[VarId], read: &Read<'_>) -> String {
-    bracketed(
-        target(view, read.target),
-        read.index.iter().map(|index| subscript(view, vars, index)),
-    )
+    bracketed(target(view, read.target), read.index.iter().map(|index| subscript(view, vars, index)))
 }
 
 /// `y[i, k+1]`, the left side of an equation.
 pub(super) fn left(view: &View<'_>, def: &Def) -> String {
     let subscripts = def.lhs.iter().map(|lhs| match *lhs {
         Lhs::At(at) => at.to_string(),
-        Lhs::Var { var, offset } => subscript(
-            view,
-            &[],
-            &Index {
-                terms: vec![(var, 1)],
-                offset,
-            },
-        ),
+        Lhs::Var { var, offset } => subscript(view, &[], &Index { terms: vec![(var, 1)], offset }),
     });
     bracketed(&view.system.family(def.family).name, subscripts)
 }
@@ -53,11 +40,7 @@ pub(super) fn point(name: &str, at: &[i64]) -> String {
 
 pub(super) fn bracketed(name: &str, subscripts: impl Iterator<Item = String>) -> String {
     let subscripts: Vec<String> = subscripts.collect();
-    if subscripts.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{name}[{}]", subscripts.join(", "))
-    }
+    if subscripts.is_empty() { name.to_owned() } else { format!("{name}[{}]", subscripts.join(", ")) }
 }
 
 /// `i+k-1`, with the variables in the order in which the equation has them.

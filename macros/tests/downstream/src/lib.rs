@@ -31,14 +31,8 @@ mod tests {
         const Q: u64 = ham_world::dims::Q;
         assert_eq!((Q, ham_world::dims::C, ham_world::dims::J), (8, 32, 64));
         assert_eq!(ham_world::losses::C_SPARSE, "c_sparse");
-        assert_eq!(
-            ham_world::SOURCE,
-            include_str!("../../../../models/hamworld.wm")
-        );
-        let imports: Vec<&str> = ham_world::IMPORTS
-            .iter()
-            .map(|(module, _)| *module)
-            .collect();
+        assert_eq!(ham_world::SOURCE, include_str!("../../../../models/hamworld.wm"));
+        let imports: Vec<&str> = ham_world::IMPORTS.iter().map(|(module, _)| *module).collect();
         assert_eq!(imports, ["tasks"]);
     }
 

@@ -53,11 +53,7 @@ impl Circle {
                 users[used.knot].push((user, number));
             }
         }
-        Circle {
-            values: vec![NOWHERE; knots.len()],
-            knots,
-            users,
-        }
+        Circle { values: vec![NOWHERE; knots.len()], knots, users }
     }
 
     /// Finds the values.
@@ -133,20 +129,9 @@ impl Circle {
         while let Some(number) = queue.pop_front() {
             queued[number] = false;
             let value = match &self.knots[number] {
-                Knot::Least { cap, uses } => uses
-                    .iter()
-                    .map(|used| used.of(&self.values))
-                    .fold(*cap, i64::min),
-                Knot::Most {
-                    floor,
-                    choice: None,
-                    ..
-                } => *floor,
-                Knot::Most {
-                    parts,
-                    choice: Some(part),
-                    ..
-                } => parts[*part].of(&self.values),
+                Knot::Least { cap, uses } => uses.iter().map(|used| used.of(&self.values)).fold(*cap, i64::min),
+                Knot::Most { floor, choice: None, .. } => *floor,
+                Knot::Most { parts, choice: Some(part), .. } => parts[*part].of(&self.values),
             };
             if value < self.values[number] {
                 self.values[number] = value;
@@ -163,23 +148,14 @@ impl Circle {
     fn improve(&mut self, founded: &[bool]) -> bool {
         let mut changed = false;
         for (knot, &current) in self.knots.iter_mut().zip(&self.values) {
-            let Knot::Most {
-                floor,
-                parts,
-                choice,
-            } = knot
-            else {
+            let Knot::Most { floor, parts, choice } = knot else {
                 continue;
             };
             let mut best = current;
             if *floor > best {
                 (best, *choice) = (*floor, None);
             }
-            for (number, part) in parts
-                .iter()
-                .enumerate()
-                .filter(|(_, part)| founded[part.knot])
-            {
+            for (number, part) in parts.iter().enumerate().filter(|(_, part)| founded[part.knot]) {
                 let value = part.of(&self.values);
                 if value > best {
                     (best, *choice) = (value, Some(number));
@@ -193,29 +169,15 @@ impl Circle {
     /// Ends that follow only from themselves: a recurrence that never starts. They get what the rest allows, so that
     /// the read that lacks its start can be shown.
     fn guess(&mut self, founded: &[bool]) {
-        for (number, knot) in self
-            .knots
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| !founded[*number])
-        {
+        for (number, knot) in self.knots.iter().enumerate().filter(|(number, _)| !founded[*number]) {
             if let Knot::Least { cap, uses } = knot {
                 let known = uses.iter().filter(|used| founded[used.knot]);
                 self.values[number] = known.map(|used| used.of(&self.values)).fold(*cap, i64::min);
             }
         }
-        for (number, knot) in self
-            .knots
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| !founded[*number])
-        {
+        for (number, knot) in self.knots.iter().enumerate().filter(|(number, _)| !founded[*number]) {
             if let Knot::Most { parts, .. } = knot {
-                self.values[number] = parts
-                    .iter()
-                    .map(|part| part.of(&self.values))
-                    .max()
-                    .unwrap_or(NOWHERE);
+                self.values[number] = parts.iter().map(|part| part.of(&self.values)).max().unwrap_or(NOWHERE);
             }
         }
     }

@@ -16,16 +16,8 @@ impl<'a> Ordering<'a> {
         if let Some((past, future)) = both {
             return self.both_directions(circle, past, future);
         }
-        let varying: Option<Vec<Edge>> = ways
-            .iter()
-            .map(|way| {
-                if let Way::Varying(edge) = way {
-                    Some(*edge)
-                } else {
-                    None
-                }
-            })
-            .collect();
+        let varying: Option<Vec<Edge>> =
+            ways.iter().map(|way| if let Way::Varying(edge) = way { Some(*edge) } else { None }).collect();
         match varying.as_deref() {
             Some([first, ..]) => self.two_indices(circle, *first),
             _ => self.self_reference(circle),
@@ -37,10 +29,7 @@ impl<'a> Ordering<'a> {
         let names = self.names(circle.defs.iter().copied());
         let message = match names.as_slice() {
             [name] => format!("`{name}` refers to its past and to its future"),
-            names => format!(
-                "{} refer to their past and to their future",
-                words::list(names)
-            ),
+            names => format!("{} refer to their past and to their future", words::list(names)),
         };
         let diagnostic = Diagnostic::new(Code::BothDirections, past.min(future), message);
         let labelled = if past < future {
@@ -54,14 +43,10 @@ impl<'a> Ordering<'a> {
     fn two_indices(&self, circle: &Circle, edge: Edge) -> Diagnostic {
         let (left, read) = self.need(edge);
         let names = words::list(&self.names(circle.defs.iter().copied()));
-        let message =
-            format!("there is no subscript along which {names} can be computed step by step");
+        let message = format!("there is no subscript along which {names} can be computed step by step");
         Diagnostic::new(Code::TwoIndices, self.read(edge).span, message)
             .here(format!("not at a fixed distance from `{left}`"))
-            .label(
-                self.items[edge.from as usize].span,
-                format!("`{left}` needs `{read}`"),
-            )
+            .label(self.items[edge.from as usize].span, format!("`{left}` needs `{read}`"))
             .help(
                 "a recurrence runs along one subscript, the same in all its equations: \
                  there each value is read at a fixed number of steps from what it defines",
@@ -74,36 +59,19 @@ impl<'a> Ordering<'a> {
         let message = match names.as_slice() {
             [name] => format!("`{name}` needs itself"),
             [shown @ .., _] if names.len() > 6 => {
-                let shown: Vec<String> = shown[..5]
-                    .iter()
-                    .map(|name| format!("`{name}` needs "))
-                    .collect();
-                format!(
-                    "{}.. {} more, which need `{}`",
-                    shown.concat(),
-                    names.len() - 5,
-                    names[0]
-                )
+                let shown: Vec<String> = shown[..5].iter().map(|name| format!("`{name}` needs ")).collect();
+                format!("{}.. {} more, which need `{}`", shown.concat(), names.len() - 5, names[0])
             }
             names => {
-                let all: Vec<String> = names
-                    .iter()
-                    .chain(&names[..1])
-                    .map(|name| format!("`{name}`"))
-                    .collect();
+                let all: Vec<String> = names.iter().chain(&names[..1]).map(|name| format!("`{name}`")).collect();
                 all.join(" needs ")
             }
         };
-        let mut diagnostic =
-            Diagnostic::new(Code::SelfReference, self.read(round[0]).span, message);
+        let mut diagnostic = Diagnostic::new(Code::SelfReference, self.read(round[0]).span, message);
         for (number, &edge) in round.iter().enumerate().take(4) {
             let (left, read) = self.need(edge);
             let needs = format!("`{left}` needs `{read}`");
-            diagnostic = if number == 0 {
-                diagnostic.here(needs)
-            } else {
-                diagnostic.label(self.read(edge).span, needs)
-            };
+            diagnostic = if number == 0 { diagnostic.here(needs) } else { diagnostic.label(self.read(edge).span, needs) };
         }
         diagnostic.help("read an earlier step of one of them, or take one of the reads away")
     }
@@ -112,12 +80,7 @@ impl<'a> Ordering<'a> {
     fn round(&self, circle: &Circle) -> Vec<Edge> {
         let start = circle.defs[0];
         let mut out: Vec<Vec<Edge>> = vec![Vec::new(); circle.defs.len()];
-        let place = |def: u32| {
-            circle
-                .defs
-                .binary_search_by_key(&self.text(def), |d| self.text(*d))
-                .unwrap_or(0)
-        };
+        let place = |def: u32| circle.defs.binary_search_by_key(&self.text(def), |d| self.text(*d)).unwrap_or(0);
         for &edge in &circle.edges {
             out[place(edge.from)].push(edge);
         }
@@ -147,10 +110,7 @@ impl<'a> Ordering<'a> {
     /// What is needed for what, in words.
     fn need(&self, edge: Edge) -> (String, String) {
         let def = self.def(edge.from);
-        (
-            words::left(self.view, def),
-            words::read(self.view, &def.vars, self.read(edge)),
-        )
+        (words::left(self.view, def), words::read(self.view, &def.vars, self.read(edge)))
     }
 
     /// Names of the families that equations define, each once, in the order given.

@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 
 use super::super::{Problem, Site, VarDecl, solve};
 use crate::diagnostics::Diagnostic;
-use crate::hir::{
-    AxisId, Def, DefId, Dtype, ExprId, Family, FamilyId, Index, Lhs, Node, Op, System, VarId,
-};
+use crate::hir::{AxisId, Def, DefId, Dtype, ExprId, Family, FamilyId, Index, Lhs, Node, Op, System, VarId};
 use crate::source::{FileId, Span};
 
 pub(super) struct Solved {
@@ -36,11 +34,7 @@ pub(super) fn inside(inputs: &str, outer: Option<&System>, text: &str) -> Solved
         let (name, over) = input.split_once(' ').unwrap();
         (name.to_owned(), range(over))
     };
-    let inputs: Vec<(String, (i64, i64))> = inputs
-        .split(", ")
-        .filter(|input| !input.is_empty())
-        .map(named)
-        .collect();
+    let inputs: Vec<(String, (i64, i64))> = inputs.split(", ").filter(|input| !input.is_empty()).map(named).collect();
     let mut reader = Reader {
         text,
         inputs: &inputs,
@@ -53,42 +47,16 @@ pub(super) fn inside(inputs: &str, outer: Option<&System>, text: &str) -> Solved
         names: BTreeMap::new(),
         sites: Vec::new(),
     };
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| line.contains('='))
-        .collect();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| line.contains('=')).collect();
     lines.iter().for_each(|line| reader.declare(line));
     lines.iter().for_each(|line| reader.line(line));
 
-    let Reader {
-        exprs,
-        mut vars,
-        mut system,
-        sites,
-        inferred,
-        ..
-    } = reader;
+    let Reader { exprs, mut vars, mut system, sites, inferred, .. } = reader;
     let mut diagnostics = Vec::new();
-    let problem = Problem {
-        exprs: &exprs,
-        vars: &mut vars,
-        system: &mut system,
-        sites: &sites,
-        inputs: &inputs,
-        outer,
-    };
+    let problem =
+        Problem { exprs: &exprs, vars: &mut vars, system: &mut system, sites: &sites, touched: &[], inputs: &inputs, outer };
     solve(problem, &mut diagnostics);
-    Solved {
-        text: text.to_owned(),
-        exprs,
-        vars,
-        inferred,
-        system,
-        sites,
-        inputs,
-        diagnostics,
-    }
+    Solved { text: text.to_owned(), exprs, vars, inferred, system, sites, inputs, diagnostics }
 }
 
 fn range(text: &str) -> (i64, i64) {
@@ -100,13 +68,7 @@ fn range(text: &str) -> (i64, i64) {
 fn subscripted(text: &str) -> (&str, Vec<&str>) {
     match text.split_once('[') {
         None => (text, Vec::new()),
-        Some((name, rest)) => (
-            name,
-            rest.trim_end_matches(']')
-                .split(',')
-                .map(str::trim)
-                .collect(),
-        ),
+        Some((name, rest)) => (name, rest.trim_end_matches(']').split(',').map(str::trim).collect()),
     }
 }
 
@@ -115,10 +77,7 @@ fn clauses(right: &str) -> (&str, Vec<&str>, Vec<&str>) {
     let (rest, each) = right.split_once(" each ").unwrap_or((right, ""));
     let (reads, over) = rest.split_once(" for ").unwrap_or((rest, ""));
     fn cut(text: &str) -> Vec<&str> {
-        text.split(',')
-            .map(str::trim)
-            .filter(|clause| !clause.is_empty())
-            .collect()
+        text.split(',').map(str::trim).filter(|clause| !clause.is_empty()).collect()
     }
     (reads, cut(over), cut(each))
 }
@@ -166,8 +125,7 @@ impl<'t> Reader<'t> {
         let line = line.strip_prefix("with ").unwrap_or(line);
         let (name, subscripts) = subscripted(line.split_once('=').unwrap().0.trim());
         if !name.starts_with("loss ") && !self.names.contains_key(name) {
-            self.names
-                .insert(name.to_owned(), self.system.families.len());
+            self.names.insert(name.to_owned(), self.system.families.len());
             self.system.families.push(Family {
                 name: name.to_owned(),
                 arity: subscripts.len(),
@@ -189,10 +147,7 @@ impl<'t> Reader<'t> {
             let (name, over) = clause.split_once(" in ").unwrap();
             scope.insert(name, self.var(name, self.span(clause), Some(range(over))));
         }
-        let folded: Vec<VarId> = each
-            .iter()
-            .map(|c| scope[c.split_once(" in ").unwrap().0])
-            .collect();
+        let folded: Vec<VarId> = each.iter().map(|c| scope[c.split_once(" in ").unwrap().0]).collect();
 
         let mut vars = Vec::new();
         let (name, subscripts) = subscripted(left);
@@ -205,45 +160,21 @@ impl<'t> Reader<'t> {
             }
         });
         let lhs: Vec<Lhs> = lhs.collect();
-        let reads = reads_of(reads)
-            .into_iter()
-            .map(|read| self.read(read, &mut scope));
+        let reads = reads_of(reads).into_iter().map(|read| self.read(read, &mut scope));
         let parts: Vec<ExprId> = reads.collect();
         let along = vec![Vec::new(); parts.len()];
-        let value = self.node(
-            Op::Concat {
-                parts,
-                along,
-                into: AxisId(0),
-            },
-            self.span(right),
-        );
+        let value = self.node(Op::Concat { parts, along, into: AxisId(0) }, self.span(right));
         let (values, span) = (vec![value], self.span(line));
         match left.strip_prefix("loss ") {
             Some(loss) => {
-                let vars = scope
-                    .values()
-                    .copied()
-                    .filter(|var| !folded.contains(var))
-                    .collect();
-                self.sites.push(Site {
-                    vars,
-                    values,
-                    span,
-                    what: format!("loss `{loss}`"),
-                });
+                let vars = scope.values().copied().filter(|var| !folded.contains(var)).collect();
+                self.sites.push(Site { vars, values, touched: Vec::new(), span, what: format!("loss `{loss}`") });
             }
             None => {
                 let family = FamilyId(self.names[name] as u32);
                 let id = DefId(self.system.defs.len() as u32);
                 self.system.families[family.0 as usize].defs.push(id);
-                self.system.defs.push(Def {
-                    family,
-                    lhs,
-                    vars,
-                    values,
-                    span,
-                });
+                self.system.defs.push(Def { base: false, family, lhs, vars, values, span });
             }
         }
         self.scope = scope;
@@ -251,27 +182,13 @@ impl<'t> Reader<'t> {
 
     fn read(&mut self, text: &'t str, scope: &mut BTreeMap<&'t str, VarId>) -> ExprId {
         let (name, subscripts) = subscripted(text);
-        let index: Vec<Index> = subscripts
-            .into_iter()
-            .map(|s| self.index(s, scope))
-            .collect();
+        let index: Vec<Index> = subscripts.into_iter().map(|s| self.index(s, scope)).collect();
         let op = if let Some(input) = self.inputs.iter().position(|(input, _)| input == name) {
-            Op::Input {
-                input,
-                index: index[0].clone(),
-            }
+            Op::Input { input, index: index[0].clone() }
         } else if let Some(family) = self.names.get(name) {
-            Op::Read {
-                family: FamilyId(*family as u32),
-                leaf: 0,
-                index,
-            }
+            Op::Read { family: FamilyId(*family as u32), leaf: 0, index }
         } else {
-            Op::Outer {
-                family: self.outer.and_then(|outer| outer.find(name)).unwrap(),
-                leaf: 0,
-                index,
-            }
+            Op::Outer { family: self.outer.and_then(|outer| outer.find(name)).unwrap(), leaf: 0, index }
         };
         self.node(op, self.span(text))
     }
@@ -280,18 +197,12 @@ impl<'t> Reader<'t> {
     fn index(&mut self, text: &'t str, scope: &mut BTreeMap<&'t str, VarId>) -> Index {
         let mut terms: BTreeMap<VarId, i64> = BTreeMap::new();
         let mut offset = 0;
-        let starts = text
-            .char_indices()
-            .skip(1)
-            .filter(|(_, c)| "+-".contains(*c))
-            .map(|(at, _)| at);
+        let starts = text.char_indices().skip(1).filter(|(_, c)| "+-".contains(*c)).map(|(at, _)| at);
         let starts: Vec<usize> = [0].into_iter().chain(starts).chain([text.len()]).collect();
         for term in starts.windows(2).map(|w| &text[w[0]..w[1]]) {
             let sign = if term.starts_with('-') { -1 } else { 1 };
             let term = term.trim_start_matches(['+', '-']);
-            let (factor, name) = term
-                .split_once('*')
-                .map_or((1, term), |(f, n)| (f.parse().unwrap(), n));
+            let (factor, name) = term.split_once('*').map_or((1, term), |(f, n)| (f.parse().unwrap(), n));
             match name.parse::<i64>() {
                 Ok(number) => offset += sign * number,
                 Err(_) => {
@@ -304,29 +215,17 @@ impl<'t> Reader<'t> {
                 }
             }
         }
-        Index {
-            terms: terms.into_iter().collect(),
-            offset,
-        }
+        Index { terms: terms.into_iter().collect(), offset }
     }
 
     fn node(&mut self, op: Op, span: Span) -> ExprId {
-        self.exprs.push(Node {
-            op,
-            axes: Vec::new(),
-            dtype: Dtype::Real,
-            span,
-        });
+        self.exprs.push(Node { op, axes: Vec::new(), dtype: Dtype::Real, span });
         ExprId(self.exprs.len() as u32 - 1)
     }
 
     fn var(&mut self, name: &str, span: Span, range: Option<(i64, i64)>) -> VarId {
         self.inferred.push(range.is_none());
-        self.vars.push(VarDecl {
-            name: name.to_owned(),
-            span,
-            range,
-        });
+        self.vars.push(VarDecl { name: name.to_owned(), span, range });
         VarId(self.vars.len() as u32 - 1)
     }
 }

@@ -34,10 +34,7 @@ fn several_names_form_one_recurrence() {
     .clean();
     assert_eq!(s.domain("f"), "-1..16");
     assert_eq!(s.ranges("h[t]"), "t 0..16");
-    assert_eq!(
-        s.stages(),
-        "f[-1]; forward 0 of 0..16 reach 1 { h[t]; po[t]; s[t]; f[t] }; pr[t]"
-    );
+    assert_eq!(s.stages(), "f[-1]; forward 0 of 0..16 reach 1 { h[t]; po[t]; s[t]; f[t] }; pr[t]");
 }
 
 #[test]
@@ -49,10 +46,7 @@ fn two_steps_back() {
          x[t] = z[t], x[t-1], x[t-2]",
     )
     .clean();
-    assert_eq!(
-        s.stages(),
-        "x[-2]; x[-1]; forward 0 of 0..8 reach 2 { x[t] }"
-    );
+    assert_eq!(s.stages(), "x[-2]; x[-1]; forward 0 of 0..8 reach 2 { x[t] }");
 }
 
 #[test]
@@ -78,10 +72,7 @@ fn a_constant_index_inside_a_recurrence() {
     )
     .clean();
     assert_eq!(s.domain("p"), "0..9");
-    assert_eq!(
-        s.stages(),
-        "q[0]; forward 0 of 0..9 reach 1 { q[5]; q[t+1]; q[t+1]; p[t] }"
-    );
+    assert_eq!(s.stages(), "q[0]; forward 0 of 0..9 reach 1 { q[5]; q[t+1]; q[t+1]; p[t] }");
 }
 
 #[test]
@@ -103,10 +94,7 @@ fn a_grid_is_two_loops() {
          x[i, k] = x[i-1, k], x[i+1, k-1] for i in -7..13, k in 1..4",
     )
     .clean();
-    assert!(
-        s.stages()
-            .ends_with("forward 1 of 1..4 reach 1 { forward 0 of -7..13 reach 1 { x[i, k] } }")
-    );
+    assert!(s.stages().ends_with("forward 1 of 1..4 reach 1 { forward 0 of -7..13 reach 1 { x[i, k] } }"));
 }
 
 /// The cross-entropy method of the prelude around a small model: 6 iterations, 3 samples, 4 steps.
@@ -137,14 +125,11 @@ fn a_planner_is_a_loop_in_a_loop() {
     assert_eq!(s.domain("x"), "0..6, 0..3, 0..5");
     assert_eq!(s.ranges("x[i, n, 0]"), "i 0..6, n 0..3");
     assert_eq!(s.ranges("mem[i, n, -1]"), "i 0..6, n 0..3");
-    let inner =
-        "forward 2 of 0..5 reach 1 { x[i, n, k+1]; guess[i, n, k]; u[i, n, k]; mem[i, n, k] }";
+    let inner = "forward 2 of 0..5 reach 1 { x[i, n, k+1]; guess[i, n, k]; u[i, n, k]; mem[i, n, k] }";
     let after = "try[i, n]; score[i]; best[i]; w[i]; elite[i, k]";
     // mean[i+1] and std[i+1] are what iteration i + 1 starts from.
     assert!(
-        s.stages().contains(&format!(
-            "forward 0 of 0..7 reach 1 {{ mean[i+1, k]; std[i+1, k]; {inner}; {after} }}; last"
-        )),
+        s.stages().contains(&format!("forward 0 of 0..7 reach 1 {{ mean[i+1, k]; std[i+1, k]; {inner}; {after} }}; last")),
         "{}",
         s.stages()
     );
@@ -173,21 +158,9 @@ pub(super) fn shuffle(lines: &mut [&str], random: &mut Random) {
 
 /// Domains, ranges and stages, without the order of stages that could be computed in any order.
 pub(super) fn summary(solved: &Solved) -> (BTreeMap<String, String>, String) {
-    let families = solved
-        .system
-        .families
-        .iter()
-        .map(|f| (f.name.clone(), solved.domain(&f.name)));
-    let ranges = solved
-        .system
-        .defs
-        .iter()
-        .map(|def| solved.left(def))
-        .map(|left| (left.to_owned(), solved.ranges(left)));
-    (
-        families.chain(ranges).collect(),
-        unordered(solved, &solved.system.stages),
-    )
+    let families = solved.system.families.iter().map(|f| (f.name.clone(), solved.domain(&f.name)));
+    let ranges = solved.system.defs.iter().map(|def| solved.left(def)).map(|left| (left.to_owned(), solved.ranges(left)));
+    (families.chain(ranges).collect(), unordered(solved, &solved.system.stages))
 }
 
 fn unordered(solved: &Solved, stages: &[Stage]) -> String {
@@ -195,18 +168,8 @@ fn unordered(solved: &Solved, stages: &[Stage]) -> String {
         .iter()
         .map(|stage| match stage {
             Stage::Map(DefId(def)) => solved.left(&solved.system.defs[*def as usize]).to_owned(),
-            Stage::Scan {
-                position,
-                direction,
-                lo,
-                hi,
-                reach,
-                body,
-            } => {
-                format!(
-                    "{direction:?} {position} {lo}..{hi} {reach} {{{}}}",
-                    unordered(solved, body)
-                )
+            Stage::Scan { position, direction, lo, hi, reach, body } => {
+                format!("{direction:?} {position} {lo}..{hi} {reach} {{{}}}", unordered(solved, body))
             }
         })
         .collect();

@@ -104,10 +104,7 @@ fn a_base_case_without_reads_follows_its_family() {
     assert_eq!(s.ranges("w[t, -1]"), "t 0..4");
     assert_eq!(s.domain("w"), "0..4, -1..6");
     assert_eq!(s.ranges("u[t]"), "t 0..4");
-    assert_eq!(
-        s.stages(),
-        "d[t, k]; w[t, -1]; forward 1 of 0..6 reach 1 { w[t, k] }; u[t]"
-    );
+    assert_eq!(s.stages(), "d[t, k]; w[t, -1]; forward 1 of 0..6 reach 1 { w[t, k] }; u[t]");
 }
 
 #[test]
@@ -207,4 +204,52 @@ fn equations_may_share_an_index() {
     assert_eq!(s.ranges("n[i, -1]"), "i 0..3");
     assert_eq!(s.domain("n"), "0..3, -1..5");
     assert_eq!(s.domain("w"), "0..7, -1..5");
+}
+
+/// The equations of `models/hamworld.wm` for segments of `t` observations and re-rolls of `k` steps.
+fn hamworld(t: i64, k: i64) -> super::fixture::Solved {
+    let (last, starts) = (t - 1, t - k);
+    solved(
+        &format!("obs 0..{t}, a 0..{last}, r 0..{last}"),
+        &format!(
+            "z[t] = obs[t]
+             zs[t] = obs[t]
+             m[-1] =
+             m[t] = z[t], a[t], m[t-1]
+             s[t] = z[t], a[t], m[t]
+             y[i, 0] = z[i] for i in 0..{starts}
+             n[i, k] = y[i, k], a[i+k], n[i, k-1]
+             n[i, -1] = m[i-1]
+             y[i, k+1] = y[i, k], a[i+k], n[i, k] for k in 0..{k}
+             v[t] = z[t]
+             ret[t] = r[t], v[t+1], ret[t+1]
+             ret[{last}] = v[{last}]
+             loss repr = s[t], zs[t+1]
+             loss roll = y[i, k], z[i+k] each k in 1..{}
+             loss value = z[t], ret[t] for t in 0..{last}
+             loss sa = s[t], a[t]
+             loss mse = y[i, {k}], z[i+{k}]
+             loss drift = s[t+1], s[t], a[t]",
+            k + 1
+        ),
+    )
+    .clean()
+}
+
+#[test]
+fn hamworld_in_training_and_evaluation() {
+    let s = hamworld(8, 5);
+    assert_eq!(s.domain("y"), "0..3, 0..6");
+    assert_eq!(s.domain("ret"), "0..8");
+    assert_eq!(s.ranges("loss repr"), "t 0..7");
+    assert_eq!(s.ranges("loss drift"), "t 0..6");
+    assert_eq!(
+        s.stages(),
+        "z[t]; zs[t]; m[-1]; forward 0 of 0..7 reach 1 { m[t] }; s[t]; y[i, 0]; n[i, -1]; \
+         forward 1 of 0..6 reach 1 { y[i, k+1]; n[i, k] }; v[t]; ret[7]; \
+         backward 0 of 0..7 reach 1 { ret[t] }"
+    );
+    let s = hamworld(16, 7);
+    assert_eq!(s.domain("y"), "0..9, 0..8");
+    assert_eq!(s.ranges("loss mse"), "i 0..9");
 }

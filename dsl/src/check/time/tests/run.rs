@@ -22,21 +22,9 @@ pub(super) fn run(solved: &Solved) {
     }
 }
 
-fn execute(
-    solved: &Solved,
-    stage: &Stage,
-    loops: &mut Vec<(usize, i64)>,
-    done: &mut HashSet<Point>,
-) {
+fn execute(solved: &Solved, stage: &Stage, loops: &mut Vec<(usize, i64)>, done: &mut HashSet<Point>) {
     match stage {
-        Stage::Scan {
-            position,
-            direction,
-            lo,
-            hi,
-            body,
-            ..
-        } => {
+        Stage::Scan { position, direction, lo, hi, body, .. } => {
             let mut steps: Vec<i64> = (*lo..*hi).collect();
             if *direction == Direction::Backward {
                 steps.reverse();
@@ -50,22 +38,12 @@ fn execute(
             }
         }
         Stage::Map(id) => {
-            let now = |at: &Point| {
-                loops
-                    .iter()
-                    .all(|(position, step)| at.1[*position] == *step)
-            };
-            let all: Vec<Vec<(VarId, i64)>> = points(solved, *id)
-                .into_iter()
-                .filter(|point| now(&given(solved, *id, point)))
-                .collect();
+            let now = |at: &Point| loops.iter().all(|(position, step)| at.1[*position] == *step);
+            let all: Vec<Vec<(VarId, i64)>> =
+                points(solved, *id).into_iter().filter(|point| now(&given(solved, *id, point))).collect();
             for point in &all {
                 for read in reads(solved, *id, point) {
-                    assert!(
-                        done.contains(&read),
-                        "{:?} reads {read:?} too early",
-                        given(solved, *id, point)
-                    );
+                    assert!(done.contains(&read), "{:?} reads {read:?} too early", given(solved, *id, point));
                 }
             }
             for point in &all {
@@ -84,12 +62,8 @@ fn points(solved: &Solved, id: DefId) -> Vec<Vec<(VarId, i64)>> {
 fn over(solved: &Solved, vars: &[VarId]) -> Vec<Vec<(VarId, i64)>> {
     vars.iter().fold(vec![Vec::new()], |points, var| {
         let (lo, hi) = solved.vars[var.0 as usize].range.unwrap();
-        let with =
-            |point: &Vec<(VarId, i64)>, at| point.iter().copied().chain([(*var, at)]).collect();
-        points
-            .iter()
-            .flat_map(|point| (lo..hi).map(move |at| with(point, at)))
-            .collect()
+        let with = |point: &Vec<(VarId, i64)>, at| point.iter().copied().chain([(*var, at)]).collect();
+        points.iter().flat_map(|point| (lo..hi).map(move |at| with(point, at))).collect()
     })
 }
 
@@ -117,20 +91,13 @@ fn reads(solved: &Solved, id: DefId, point: &[(VarId, i64)]) -> Vec<Point> {
             let Op::Read { family, index, .. } = &solved.exprs[part.0 as usize].op else {
                 continue;
             };
-            let mut folded: Vec<VarId> = index
-                .iter()
-                .flat_map(|i| &i.terms)
-                .map(|(var, _)| *var)
-                .collect();
+            let mut folded: Vec<VarId> = index.iter().flat_map(|i| &i.terms).map(|(var, _)| *var).collect();
             folded.retain(|var| point.iter().all(|(v, _)| v != var));
             folded.sort_unstable();
             folded.dedup();
             for more in over(solved, &folded) {
                 let all: Vec<(VarId, i64)> = point.iter().copied().chain(more).collect();
-                found.push((
-                    *family,
-                    index.iter().map(|index| number(index, &all)).collect(),
-                ));
+                found.push((*family, index.iter().map(|index| number(index, &all)).collect()));
             }
         }
     }
@@ -138,10 +105,5 @@ fn reads(solved: &Solved, id: DefId, point: &[(VarId, i64)]) -> Vec<Point> {
 }
 
 fn number(index: &Index, point: &[(VarId, i64)]) -> i64 {
-    index.offset
-        + index
-            .terms
-            .iter()
-            .map(|(var, factor)| factor * value(*var, point))
-            .sum::<i64>()
+    index.offset + index.terms.iter().map(|(var, factor)| factor * value(*var, point)).sum::<i64>()
 }

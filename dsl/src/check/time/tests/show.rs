@@ -17,49 +17,22 @@ impl Solved {
     /// `0..3, 0..6`.
     pub(super) fn domain(&self, family: &str) -> String {
         let family = self.system.family(self.system.find(family).unwrap());
-        family
-            .domain
-            .iter()
-            .map(|(lo, hi)| format!("{lo}..{hi}"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        family.domain.iter().map(|(lo, hi)| format!("{lo}..{hi}")).collect::<Vec<_>>().join(", ")
     }
 
     /// The ranges of the equation or loss with this left side: `i 0..3, k 0..5`.
     pub(super) fn ranges(&self, left: &str) -> String {
-        let def = self
-            .system
-            .defs
-            .iter()
-            .find(|def| self.left(def) == left)
-            .map(|def| &def.vars);
-        let site = self
-            .sites
-            .iter()
-            .find(|site| site.what.replace('`', "") == left)
-            .map(|site| &site.vars);
+        let def = self.system.defs.iter().find(|def| self.left(def) == left).map(|def| &def.vars);
+        let site = self.sites.iter().find(|site| site.what.replace('`', "") == left).map(|site| &site.vars);
         let range = |var: &VarId| match &self.vars[var.0 as usize] {
-            VarDecl {
-                name,
-                range: Some((lo, hi)),
-                ..
-            } => format!("{name} {lo}..{hi}"),
+            VarDecl { name, range: Some((lo, hi)), .. } => format!("{name} {lo}..{hi}"),
             VarDecl { name, .. } => format!("{name} ?"),
         };
-        def.or(site)
-            .unwrap()
-            .iter()
-            .map(range)
-            .collect::<Vec<_>>()
-            .join(", ")
+        def.or(site).unwrap().iter().map(range).collect::<Vec<_>>().join(", ")
     }
 
     pub(super) fn left<'s>(&'s self, def: &Def) -> &'s str {
-        self.text[def.span.range()]
-            .split('=')
-            .next()
-            .unwrap()
-            .trim()
+        self.text[def.span.range()].split('=').next().unwrap().trim()
     }
 
     /// The stages, as text: `m[-1]  forward 0 of 0..7 reach 1 { m[t] }`.
@@ -70,22 +43,12 @@ impl Solved {
     fn show(&self, stages: &[Stage]) -> String {
         let show = |stage: &Stage| match stage {
             Stage::Map(def) => self.left(self.system.def(*def)).to_owned(),
-            Stage::Scan {
-                position,
-                direction,
-                lo,
-                hi,
-                reach,
-                body,
-            } => {
+            Stage::Scan { position, direction, lo, hi, reach, body } => {
                 let direction = match direction {
                     Direction::Forward => "forward",
                     Direction::Backward => "backward",
                 };
-                format!(
-                    "{direction} {position} of {lo}..{hi} reach {reach} {{ {} }}",
-                    self.show(body)
-                )
+                format!("{direction} {position} of {lo}..{hi} reach {reach} {{ {} }}", self.show(body))
             }
         };
         stages.iter().map(show).collect::<Vec<_>>().join("; ")
@@ -96,13 +59,7 @@ impl Solved {
         let mut told = String::new();
         for d in &self.diagnostics {
             let place = |span: Span| &self.text[span.range()];
-            told += &format!(
-                "{} {}\n  {}: {}\n",
-                d.code.id(),
-                d.message,
-                place(d.primary.span),
-                d.primary.text
-            );
+            told += &format!("{} {}\n  {}: {}\n", d.code.id(), d.message, place(d.primary.span), d.primary.text);
             for label in &d.secondary {
                 told += &format!("  {}: {}\n", place(label.span), label.text);
             }

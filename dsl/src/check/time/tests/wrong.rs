@@ -32,10 +32,7 @@ fn reads_outside() {
         "obs 0..8",
         "z[t] = obs[t]
          last = z[8]",
-        &[
-            "E0301 `z[8]` is read at 8, but `z` exists for 0..=7",
-            "z[8]: there is no `z[8]`",
-        ],
+        &["E0301 `z[8]` is read at 8, but `z` exists for 0..=7", "z[8]: there is no `z[8]`"],
     );
     tells(
         "obs 0..8",
@@ -141,14 +138,7 @@ fn empty_ranges() {
          loss a = y[t], x[t+1]",
         &expected,
     );
-    tells(
-        "r 0..8",
-        "x[t] = r[t] for t in 3..3",
-        &[
-            "E0302 `x[t]` holds nowhere",
-            "t in 3..3: there is no `t` in 3..3",
-        ],
-    );
+    tells("r 0..8", "x[t] = r[t] for t in 3..3", &["E0302 `x[t]` holds nowhere", "t in 3..3: there is no `t` in 3..3"]);
     codes("r 0..8", "x[t] = r[t], x[t-1]\nx[9] =", &["E0302"]);
     tells(
         "r 0..8",
@@ -162,11 +152,7 @@ fn empty_ranges() {
             expected[4],
         ],
     );
-    codes(
-        "r 0..8",
-        "w[t, k] = w[t, k-1], r[t], r[t-9] for k in 0..3\nw[t, -1] =",
-        &["E0302"],
-    );
+    codes("r 0..8", "w[t, k] = w[t, k-1], r[t], r[t-9] for k in 0..3\nw[t, -1] =", &["E0302"]);
 }
 
 #[test]
@@ -182,17 +168,9 @@ fn points_given_twice() {
             "help: restrict one of them with `for`, or take one away",
         ],
     );
-    codes(
-        "r 0..8",
-        "y[t, 0] = r[t]\ny[t, k] = r[t] for k in 0..3",
-        &["E0306"],
-    );
+    codes("r 0..8", "y[t, 0] = r[t]\ny[t, k] = r[t] for k in 0..3", &["E0306"]);
     codes("r 0..8", "total = r[0]\ntotal = r[1]", &["E0306"]);
-    codes(
-        "r 0..8",
-        "y[t, 0] = r[t]\ny[t, k] = r[t] for k in 1..3",
-        &[],
-    );
+    codes("r 0..8", "y[t, 0] = r[t]\ny[t, k] = r[t] for k in 1..3", &[]);
 }
 
 #[test]
@@ -202,28 +180,16 @@ fn endless_ranges() {
         "x[t] =
          y[t] = x[t]
          loss y = y[t]",
-        &[
-            "E0307 nothing says how far `t` goes",
-            "t: `t` has no range",
-            "help: say it: `for t in 0..T`",
-        ],
+        &["E0307 nothing says how far `t` goes", "t: `t` has no range", "help: say it: `for t in 0..T`"],
     );
     codes("r 0..8", "x[t] =\nx[3] = r[0]", &["E0307"]);
     // Downward there is nothing to stop it.
     codes("r 0..8", "x[t] = x[t+1]\nx[7] =", &["E0307"]);
-    codes(
-        "r 0..8",
-        "y[i, 0] =\ny[i, k+1] = y[i, k] for k in 0..3",
-        &["E0307"],
-    );
+    codes("r 0..8", "y[i, 0] =\ny[i, k+1] = y[i, k] for k in 0..3", &["E0307"]);
     tells(
         "r 0..8",
         "x[i, k] = r[i+k]",
-        &[
-            "E0307 nothing says how far `i` goes",
-            "i: `i` has no range",
-            "help: say it: `for i in 0..T`",
-        ],
+        &["E0307 nothing says how far `i` goes", "i: `i` has no range", "help: say it: `for i in 0..T`"],
     );
 }
 
@@ -254,17 +220,9 @@ fn values_that_need_themselves() {
     codes("", "a = b\nb = a", &["E0309"]);
     codes("", "x[t] = x[t]", &["E0309"]);
     // A sum over all steps, read at each of them.
-    codes(
-        "r 0..8",
-        "total = x[t] each t in 0..8\nx[t+1] = x[t], total, r[t]\nx[0] =",
-        &["E0309"],
-    );
+    codes("r 0..8", "total = x[t] each t in 0..8\nx[t+1] = x[t], total, r[t]\nx[0] =", &["E0309"]);
     // Inside a loop that would run.
-    codes(
-        "r 0..8",
-        "x[-1] =\nx[t] = x[t-1], y[t], r[t]\ny[t] = x[t]",
-        &["E0309"],
-    );
+    codes("r 0..8", "x[-1] =\nx[t] = x[t-1], y[t], r[t]\ny[t] = x[t]", &["E0309"]);
 }
 
 #[test]
@@ -281,17 +239,9 @@ fn recurrences_along_two_subscripts() {
         ],
     );
     // Time stands at different places.
-    codes(
-        "",
-        "x[t] = y[0, t]\ny[k, t+1] = x[t] for k in 0..2, t in 0..8\ny[k, 0] = for k in 0..2",
-        &["E0310"],
-    );
+    codes("", "x[t] = y[0, t]\ny[k, t+1] = x[t] for k in 0..2, t in 0..8\ny[k, 0] = for k in 0..2", &["E0310"]);
     // The start needs the end.
-    codes(
-        "r 0..8",
-        "x[0] = y[t] each t in 0..8\ny[t] = x[t], r[t]\nx[t+1] = y[t] for t in 0..7",
-        &["E0310"],
-    );
+    codes("r 0..8", "x[0] = y[t] each t in 0..8\ny[t] = x[t], r[t]\nx[t+1] = y[t] for t in 0..7", &["E0310"]);
 }
 
 #[test]
@@ -307,9 +257,5 @@ fn recurrences_in_both_directions() {
             "help: a recurrence runs in one direction; split it into two equations",
         ],
     );
-    codes(
-        "",
-        "a[t] = b[t-1] for t in 0..4\nb[t] = a[t+1] for t in 0..3\na[4] =\nb[-1] =",
-        &["E0311"],
-    );
+    codes("", "a[t] = b[t-1] for t in 0..4\nb[t] = a[t+1] for t in 0..3\na[4] =\nb[-1] =", &["E0311"]);
 }
