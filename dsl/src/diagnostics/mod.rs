@@ -84,9 +84,13 @@ impl Diagnostic {
     }
 }
 
-/// The known word nearest to `word`, if it is near enough to be a slip of the hand.
+/// The known word nearest to `word`, if it is near enough to be a slip of the hand. Of a single letter only the case
+/// can be one: any letter is as near to any other.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
+    let limit = match word.chars().count() {
+        1 => 0,
+        n => (n / 3).max(1),
+    };
     known
         .into_iter()
         .filter(|k| !k.is_empty() && *k != word)

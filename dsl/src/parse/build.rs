@@ -27,7 +27,7 @@ impl<'i> Children<'i> {
         Children(pair.into_inner().peekable())
     }
 
-    /// Skips keyword tokens, which carry no meaning of their own.
+    /// Skips keywords and punctuation, which carry no meaning of their own.
     fn skip_words(&mut self) {
         while self.0.peek().is_some_and(|p| is_word(p.as_rule())) {
             self.0.next();
@@ -106,6 +106,16 @@ fn is_word(rule: Rule) -> bool {
             | kw_init
             | kw_reset
             | kw_carry
+            | eq
+            | comma
+            | colon
+            | to
+            | lparen
+            | rparen
+            | lbracket
+            | rbracket
+            | lbrace
+            | rbrace
     )
 }
 
@@ -714,7 +724,7 @@ impl Build<'_> {
     fn leaf(&mut self, pair: P<'_>) -> Expr {
         let span = self.span(&pair);
         let kind = match pair.as_rule() {
-            Rule::primary | Rule::bound_atom => return self.leaf(pair.into_inner().next().expect("a primary holds one pair")),
+            Rule::primary | Rule::bound_atom => return self.leaf(Children::of(pair).take()),
             Rule::expr => return self.expr(pair),
             Rule::number => ExprKind::Number(self.number(pair.as_str(), span)),
             Rule::percent => {

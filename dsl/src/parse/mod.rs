@@ -5,6 +5,7 @@
 //! one mistake does not hide the next.
 
 mod build;
+mod expected;
 mod limits;
 mod recover;
 

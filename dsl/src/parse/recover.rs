@@ -4,9 +4,10 @@ use pest::Parser;
 use pest::error::{ErrorVariant, InputLocation};
 
 use super::build::Build;
+use super::expected::{expected, listed};
 use super::{Grammar, Rule};
 use crate::ast;
-use crate::diagnostics::{Code, Diagnostic};
+use crate::diagnostics::{Code, Diagnostic, closest};
 use crate::lex::{self, Kind, Token};
 use crate::source::{FileId, Span};
 
@@ -40,7 +41,7 @@ impl Recovery<'_> {
         if self.diagnostics.len() == before {
             // The pieces parse and the whole does not: the cut hid the mistake.
             if let Err(error) = Grammar::parse(Rule::file, self.text) {
-                self.report(error, 0, self.text);
+                self.report(error, 0, self.text, &[]);
             }
         }
         tree
@@ -49,9 +50,13 @@ impl Recovery<'_> {
     /// Characters and texts that are no tokens.
     fn characters(&mut self, tokens: &[Token]) -> bool {
         let before = self.diagnostics.len();
-        for token in tokens {
+        for (i, token) in tokens.iter().enumerate() {
             let span = Span::new(self.file, token.lo, token.hi);
             let diagnostic = match token.kind {
+                Kind::Number => match tokens.get(i + 1) {
+                    Some(next) if next.kind == Kind::Word && next.lo == token.hi => self.glued(*token, *next),
+                    _ => continue,
+                },
                 Kind::Bad => {
                     let shown = token.text(self.text);
                     let d = Diagnostic::new(
@@ -80,53 +85,83 @@ impl Recovery<'_> {
         self.diagnostics.len() == before
     }
 
+    /// `20k`: a number with letters right behind it.
+    fn glued(&self, number: Token, letters: Token) -> Diagnostic {
+        let (digits, suffix) = (number.text(self.text), letters.text(self.text));
+        let span = Span::new(self.file, number.lo, letters.hi);
+        let d = Diagnostic::new(Code::BadNumber, span, format!("`{digits}{suffix}` is not a number"));
+        match (suffix, digits) {
+            ("k" | "K", _) => d.help(format!("write `{digits}_000`")),
+            ("m" | "M", _) => d.help(format!("write `{digits}_000_000`")),
+            ("f" | "f32" | "f64", _) => d.help(format!("write `{digits}`")),
+            (_, "0") => d.help("numbers are written in base ten"),
+            _ => d.help(format!("a product needs its sign: `{digits} * {suffix}`; a name starts with a letter")),
+        }
+    }
+
+    /// Brackets that have no partner. Without partners nothing can be cut into pieces.
     fn brackets(&mut self, tokens: &[Token]) -> bool {
-        let mut open: Vec<Token> = Vec::new();
+        let before = self.diagnostics.len();
         let partner = |c: &str| match c {
             "(" => ")",
             "[" => "]",
             _ => "}",
         };
+        let mut open: Vec<Token> = Vec::new();
+        // A `{` whose `}` stands further left than its own line: most likely the one that is not closed.
+        let mut suspect: Option<Token> = None;
         for token in tokens.iter().filter(|t| t.kind == Kind::Punct) {
             let shown = token.text(self.text);
             let span = Span::new(self.file, token.lo, token.hi);
             match shown {
                 "(" | "[" | "{" => open.push(*token),
-                ")" | "]" | "}" => match open.pop() {
-                    Some(opening) if partner(opening.text(self.text)) == shown => {}
-                    Some(opening) => {
-                        let want = partner(opening.text(self.text));
-                        self.diagnostics.push(
-                            Diagnostic::new(
-                                Code::Unclosed,
-                                Span::new(self.file, opening.lo, opening.hi),
-                                "this bracket is never closed",
-                            )
-                            .here(format!("opened here, needs `{want}`"))
-                            .label(span, format!("`{shown}` closes something else")),
-                        );
-                        return false;
+                ")" | "]" | "}" => match open.iter().rposition(|o| partner(o.text(self.text)) == shown) {
+                    Some(at) => {
+                        // What was opened in between is never closed.
+                        for opening in open.drain(at + 1..) {
+                            let want = partner(opening.text(self.text));
+                            self.diagnostics.push(
+                                Diagnostic::new(
+                                    Code::Unclosed,
+                                    Span::new(self.file, opening.lo, opening.hi),
+                                    "this bracket is never closed",
+                                )
+                                .here(format!("needs a `{want}`"))
+                                .label(span, format!("this `{shown}` belongs to a bracket before it")),
+                            );
+                        }
+                        if let Some(opening) = open.pop()
+                            && shown == "}"
+                            && self.indent(token.lo) < self.indent(opening.lo)
+                        {
+                            suspect.get_or_insert(opening);
+                        }
                     }
-                    None => {
-                        self.diagnostics.push(
-                            Diagnostic::new(Code::StrayClosing, span, format!("`{shown}` closes nothing"))
-                                .help("remove it, or open it before"),
-                        );
-                        return false;
-                    }
+                    None => self.diagnostics.push(
+                        Diagnostic::new(Code::StrayClosing, span, format!("`{shown}` closes nothing"))
+                            .help("remove it, or open it before"),
+                    ),
                 },
                 _ => {}
             }
+            if self.diagnostics.len() - before >= 20 {
+                return false;
+            }
         }
-        if let Some(opening) = open.first() {
+        if let Some(opening) = suspect.filter(|_| !open.is_empty()).or(open.first().copied()) {
             let want = partner(opening.text(self.text));
             self.diagnostics.push(
                 Diagnostic::new(Code::Unclosed, Span::new(self.file, opening.lo, opening.hi), "this bracket is never closed")
-                    .help(format!("add the missing `{want}`")),
+                    .here(format!("needs a `{want}`")),
             );
-            return false;
         }
-        true
+        self.diagnostics.len() == before
+    }
+
+    /// White space before the line that a place is on.
+    fn indent(&self, at: usize) -> usize {
+        let line = self.text[..at].rfind('\n').map_or(0, |i| i + 1);
+        self.text[line..].bytes().take_while(|b| *b == b' ' || *b == b'\t').count()
     }
 
     fn item(&mut self, piece: Piece) -> Option<ast::Item> {
@@ -144,11 +179,11 @@ impl Recovery<'_> {
             tokens.last().filter(|t| t.text(slice) == "}").map(|t| t.lo),
         );
         let (Some(open), Some(close)) = braces else {
-            self.report(error, piece.lo, slice);
+            self.report(error, piece.lo, slice, &lex::ITEM_WORDS);
             return None;
         };
         if tokens.first().is_none_or(|t| t.text(slice) != "model") || open >= close {
-            self.report(error, piece.lo, slice);
+            self.report(error, piece.lo, slice, &lex::ITEM_WORDS);
             return None;
         }
         let head = match Grammar::parse(Rule::only_model_head, &slice[..open]) {
@@ -157,7 +192,7 @@ impl Recovery<'_> {
                 Some(Build { file: self.file, base: piece.lo, diagnostics: self.diagnostics }.model_head(inner))
             }
             Err(error) => {
-                self.report(error, piece.lo, &slice[..open]);
+                self.report(error, piece.lo, &slice[..open], &[]);
                 None
             }
         };
@@ -173,7 +208,7 @@ impl Recovery<'_> {
                     let mut build = Build { file: self.file, base: base + piece.lo, diagnostics: self.diagnostics };
                     members.extend(pair.into_inner().filter(|p| p.as_rule() != Rule::EOI).map(|p| build.member(p)));
                 }
-                Err(error) => self.report(error, base + piece.lo, slice),
+                Err(error) => self.report(error, base + piece.lo, slice, &lex::MEMBER_WORDS),
             }
         }
         let (name, extends) = head?;
@@ -182,7 +217,7 @@ impl Recovery<'_> {
     }
 
     /// Says what was expected where the grammar stopped, in words.
-    fn report(&mut self, error: pest::error::Error<Rule>, base: usize, slice: &str) {
+    fn report(&mut self, error: pest::error::Error<Rule>, base: usize, slice: &str, words: &[&str]) {
         let at = match error.location {
             InputLocation::Pos(at) | InputLocation::Span((at, _)) => at,
         };
@@ -190,35 +225,95 @@ impl Recovery<'_> {
             ErrorVariant::ParsingError { positives, .. } => expected(positives),
             ErrorVariant::CustomError { .. } => Vec::new(),
         };
-        let found = lex::tokens(slice).into_iter().find(|t| t.lo >= at && t.kind != Kind::Comment);
-        let (span, what) = match found {
-            Some(token) => (Span::new(self.file, base + token.lo, base + token.hi), format!("`{}`", token.text(slice))),
-            None => {
-                // The end of the piece: point behind its last token.
-                let end = slice.trim_end().len();
-                let next = self.text[base + end..].trim_start();
-                let what = if next.is_empty() { "the end of the text".to_string() } else { "what follows".to_string() };
-                (Span::new(self.file, base + end.saturating_sub(1), base + end), what)
-            }
-        };
-        let wants_name = expected.contains(&"a name");
-        let word = found.filter(|t| t.kind == Kind::Word).map(|t| t.text(slice));
-        if let Some(word) = word.filter(|w| wants_name && lex::RESERVED.contains(w)) {
-            self.diagnostics.push(
-                Diagnostic::new(Code::ReservedWord, span, format!("`{word}` is a word of the language and cannot be a name"))
-                    .help(format!("call it `{word}_` or something else")),
-            );
+        let tokens: Vec<Token> = lex::tokens(slice).into_iter().filter(|t| t.kind != Kind::Comment).collect();
+        let span = |token: &Token| Span::new(self.file, base + token.lo, base + token.hi);
+        let (found, before) = (tokens.iter().find(|t| t.lo >= at), tokens.iter().rev().find(|t| t.lo < at));
+
+        // A line that starts with a slip of the hand: `nett f(z)`.
+        if let Some(first) = tokens.first()
+            && first.kind == Kind::Word
+            && !words.contains(&first.text(slice))
+            && !lex::RESERVED.contains(&first.text(slice))
+            && found.is_none_or(|f| f.lo == first.lo || tokens.get(1).is_some_and(|t| t.lo == f.lo))
+            && let Some(best) = closest(first.text(slice), words.iter().copied())
+        {
+            let message = format!("no declaration starts with `{}`", first.text(slice));
+            let d = Diagnostic::new(Code::Syntax, span(first), message).help(format!("did you mean `{best}`?"));
+            self.diagnostics.push(d);
             return;
         }
-        let mut diagnostic = Diagnostic::new(Code::Syntax, span, format!("did not expect {what} here"));
-        if !expected.is_empty() {
-            diagnostic = diagnostic.here(format!("expected {}", list(&expected)));
+        // `next(z)`: the word before was meant as a name.
+        let words = [found, before.filter(|t| t.text(slice) == "next")];
+        for token in words.into_iter().flatten().filter(|_| expected.contains(&"a name")) {
+            let word = token.text(slice);
+            if token.kind == Kind::Word && lex::RESERVED.contains(&word) {
+                let d = Diagnostic::new(
+                    Code::ReservedWord,
+                    span(token),
+                    format!("`{word}` is a word of the language and cannot be a name"),
+                )
+                .help(format!("call it `{word}_` or something else"));
+                // Where it is used, the same is not told again.
+                if !self.diagnostics.iter().any(|told| told.code == d.code && told.message == d.message) {
+                    self.diagnostics.push(d);
+                }
+                return;
+            }
         }
-        if let Some(word) = word {
-            diagnostic = diagnostic.suggest(word, lex::MEMBER_WORDS.into_iter().chain(lex::ITEM_WORDS));
-        }
+        let diagnostic = match (found, before) {
+            (Some(found), _) => {
+                let shown = found.text(slice);
+                let d = Diagnostic::new(Code::Syntax, span(found), format!("did not expect `{shown}` here"));
+                if tokens.get(1).zip(before).is_some_and(|(name, b)| name.lo == b.lo && tokens[0].text(slice) == "loss") {
+                    let d = d.here("expected a weight").help("every loss has one: `loss dyn 1.0 = ..`");
+                    self.diagnostics.push(d);
+                    return;
+                }
+                let d = if expected.is_empty() { d } else { d.here(format!("expected {}", listed(&expected))) };
+                let after = tokens.iter().find(|t| t.lo > found.lo).map(|t| t.text(slice));
+                match hint(before.map(|t| t.text(slice)), shown, after, &expected) {
+                    Some(hint) => d.help(hint),
+                    None => d,
+                }
+            }
+            (None, Some(last)) => {
+                let d = Diagnostic::new(Code::Syntax, span(last), "this is not finished");
+                if expected.is_empty() { d } else { d.here(format!("expected {} behind this", listed(&expected))) }
+            }
+            (None, None) => Diagnostic::new(Code::Syntax, Span::new(self.file, base, base), "something is missing here"),
+        };
         self.diagnostics.push(diagnostic);
     }
+}
+
+/// Habits from other languages and slips of the hand, and what is written here instead.
+fn hint(before: Option<&str>, found: &str, after: Option<&str>, expected: &[&str]) -> Option<String> {
+    let text = match (before, found, after) {
+        (Some("*"), "*", _) => "a power is written `x^2`",
+        (_, "==", _) if expected.contains(&"`=`") => "an equation has one `=`",
+        (_, "+" | "-" | "*" | "/", Some("=")) => "nothing is changed in place: write the whole value, as in `x[t] = x[t-1] + ..`",
+        (Some("and"), ..) | (_, "and", _) => "`and` is written `&&`",
+        (Some("or"), ..) | (_, "or", _) => "`or` is written `||`",
+        (Some("not"), ..) | (_, "not", _) => "`not` is written `!`",
+        (_, "let", _) => "`let` stands inside functions; a model has `const`, `schedule` and equations",
+        (_, "return", _) => "`return` stands inside functions; a model has equations",
+        (_, "~", _) if expected.contains(&"`=`") => "only an equation draws: write `x[t] ~ ..` there, and use `x[t]` here",
+        (_, ":", _) if expected.contains(&"`->`") => "what it gives comes behind `->`",
+        (Some("if"), ..) => "a condition stands in `( )`",
+        (_, "}", _) if expected == ["`=`"] => "a body ends with `return ..`",
+        (_, word, _) if lex::MEMBER_WORDS.contains(&word) && expected.iter().any(|e| e.starts_with("an item")) => {
+            return Some(format!("`{word}` stands inside a model: `model NAME {{ {word} .. }}`"));
+        }
+        _ if expected == ["a percentage"] => "moments of the training are percentages: `30%..60%`",
+        _ => {
+            let kinds = lex::MEMBER_WORDS.iter().copied().chain(["equation"]);
+            return match expected {
+                ["what to drop (`net`, `loss`, `fn`, ..)"] => closest(found, kinds).map(|best| format!("did you mean `{best}`?")),
+                _ => None,
+            };
+        }
+    };
+    Some(text.to_string())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -246,8 +341,12 @@ fn cut(text: &str, tokens: &[Token], words: &[&str], members: bool) -> Vec<Piece
         // `use tasks::dmc`: a word of a path starts nothing.
         let in_path = i > 0 && matches!(tokens[i - 1].text(text), "use" | "::");
         let starts_item = words.contains(&shown) && !in_path && (!members || first_on_line);
-        let starts_equation = members && first_on_line && !lex::RESERVED.contains(&shown) && is_equation(text, &tokens[i..]);
-        if i == 0 || starts_item || starts_equation {
+        let new = first_on_line && !lex::RESERVED.contains(&shown);
+        let starts_equation = members && new && is_equation(text, &tokens[i..]);
+        // Between items there is nothing but items.
+        let between = !members && i > 0 && tokens[i - 1].text(text) == "}";
+        let starts_unknown = new && (between || is_misspelt(text, &tokens[i..], words));
+        if i == 0 || starts_item || starts_equation || starts_unknown {
             starts.push(token.lo);
         }
     }
@@ -276,89 +375,14 @@ fn is_equation(text: &str, tokens: &[Token]) -> bool {
     false
 }
 
-fn list(words: &[&str]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => (*one).to_string(),
-        [init @ .., last] => format!("{} or {last}", init.join(", ")),
+/// `nett f(..)`, `trian {`: a word close to one that starts a piece, with a word or a brace behind it.
+fn is_misspelt(text: &str, tokens: &[Token], words: &[&str]) -> bool {
+    let [first, second, rest @ ..] = tokens else { return false };
+    // Two letters are too near to `fn`: `on all` goes on with what was there before.
+    if first.hi - first.lo < 3 || first.kind != Kind::Word {
+        return false;
     }
-}
-
-/// The rules the parser would have taken, as a few words; no rule's own name is ever shown.
-fn expected(rules: &[Rule]) -> Vec<&'static str> {
-    let mut words: Vec<&'static str> = rules.iter().filter_map(|r| word(*r)).collect();
-    words.sort_unstable();
-    words.dedup();
-    if words.contains(&"a declaration") || words.len() > 6 {
-        // After an expression nearly anything may follow; a list of it all helps nobody.
-        words.retain(|w| !w.starts_with("an operator") && !w.starts_with('`'));
-    }
-    words
-}
-
-fn word(rule: Rule) -> Option<&'static str> {
-    use Rule::*;
-    Some(match rule {
-        EOI => "the end of the file",
-        WHITESPACE | COMMENT | w | keyword => return None,
-        file | only_item | item | use_decl | model | block | function | dist | planner_def | optimizer_def | tasks | kw_use
-        | kw_model | kw_block | kw_fn | kw_dist => "an item (`model`, `block`, `fn`, `dist`, `use`)",
-        only_member | member | input | action | dims | consts | latent | schedule | memory | net | head | param | slow
-        | running | source | loss | metric | record | planner | act | optimizer | train | evaluate | diagnose | tasks_use
-        | drop | kw_input | kw_action | kw_dim | kw_const | kw_latent | kw_schedule | kw_memory | kw_net | kw_head | kw_param
-        | kw_slow | kw_running | kw_source | kw_loss | kw_metric | kw_planner | kw_act | kw_optimizer | kw_train
-        | kw_evaluate | kw_diagnose | kw_tasks | kw_drop | kw_record => "a declaration",
-        only_model_head | model_head => "`model NAME`",
-        kw_extends => "`extends`",
-        equation | place | init => "an equation",
-        clause | with_init | for_range | where_cond | reset_on | kw_with | kw_for | kw_where | kw_reset => {
-            "a clause (`with`, `for`, `where`, `reset`)"
-        }
-        kw_in => "`in`",
-        kw_over => "`over`",
-        kw_via => "`via`",
-        kw_warmup | warmup => "`warmup`",
-        kw_on => "`on`",
-        kw_except => "`except`",
-        kw_scale => "`scale`",
-        kw_init => "`init`",
-        kw_carry | carries | planner_carry => "`carry`",
-        carry => "a carry, as in `h: [D] = zeros`",
-        kw_slot | slots => "`slot`",
-        kw_of => "`of`",
-        kw_let | kw_next | kw_return | kw_stack | kw_require | let_stmt | next_stmt | return_stmt | stack_stmt | require_stmt
-        | stmt | assign => "a statement",
-        kw_if | conditional => "`if`",
-        kw_else => "`else`",
-        kw_rollout | rollout => "`rollout`",
-        body => "a body in `{ }`",
-        params | param_decl => "parameters in `( )`",
-        args | arg | renaming => "arguments in `( )`",
-        typed => "a name with its type",
-        ty | shape | rest | axis => "a shape such as `[Q, A]`",
-        out_type | fields => "an output type",
-        bind => "a setting `name = value`",
-        settings => "settings in `{ }`",
-        part => "a named part",
-        call | callee | task => "a call",
-        source_call => "a source (`replay(..)` or `rollout(..)`)",
-        ensemble => "an ensemble axis",
-        drop_kind => "what to drop (`net`, `loss`, `fn`, ..)",
-        label | name => "a name",
-        number | percent => "a number",
-        string => "a text in quotes",
-        weight => "a weight",
-        iter | domain | bound_range | range => "a range such as `0..T`",
-        bound | bound_prod | bound_unary | bound_post | bound_atom | expr | and | cmp | sum | prod | unary | power | postfix
-        | primary | list | list_item | record_lit | rec_item | fields_of | fold | next_ref | callee_word => "an expression",
-        index => "a subscript",
-        field => "a field",
-        update => "`{`",
-        arrow => "`->`",
-        op_eq => "`=`",
-        op_draw => "`~`",
-        op_or | op_and | op_cmp | op_add | op_sub | op_mul | op_div | op_dot | op_pow => "an operator",
-        op_range | op_range_eq => "`..`",
-        op_not => "an expression",
-    })
+    let shown = second.text(text);
+    let fold = rest.first().is_some_and(|t| t.text(text) == "in");
+    (second.kind == Kind::Word && !fold || shown == "{") && closest(first.text(text), words.iter().copied()).is_some()
 }
