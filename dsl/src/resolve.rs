@@ -255,13 +255,22 @@ fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
 pub(crate) struct Flat {
     pub name: ast::Ident,
     pub members: Vec<Member>,
+    /// The text of the model itself, without what it inherits.
+    pub span: Span,
+}
+
+impl Flat {
+    /// Whether something stands in the text of the model itself.
+    pub(crate) fn owns(&self, span: Span) -> bool {
+        self.span.file == span.file && self.span.lo <= span.lo && span.hi <= self.span.hi
+    }
 }
 
 /// Flattens a model of a file. `None` after an error that leaves nothing to check.
 pub(crate) fn flatten(program: &Program, file: FileId, model: &ast::Model, diagnostics: &mut Vec<Diagnostic>) -> Option<Flat> {
     let mut chain = Vec::new();
     let members = inherit(program, file, model, &mut chain, diagnostics)?;
-    Some(Flat { name: model.name.clone(), members })
+    Some(Flat { name: model.name.clone(), members, span: model.span })
 }
 
 fn inherit(

@@ -63,6 +63,15 @@ impl<'a> Ctx<'a> {
         match b {
             Builtin::Rename => self.rename_call(args, env, span),
             Builtin::Partial => self.partial(args, env, span),
+            Builtin::Grad => {
+                let before = self.diagnostics.len();
+                let value = match self.eval_args(args, env) {
+                    Some(args) => self.apply_builtin(b, args, span),
+                    None => Value::Error,
+                };
+                self.name_grad(before, args, env);
+                value
+            }
             _ => match self.eval_args(args, env) {
                 Some(args) => self.apply_builtin(b, args, span),
                 None => Value::Error,

@@ -89,7 +89,11 @@ impl<'a> Ctx<'a> {
                 }
             };
             self.held_by.clone_from(&held);
-            let value = self.eval(e, env);
+            let value = match self.eval(e, env) {
+                // Told here, and not wherever the function reads it.
+                Value::Family(f) => self.read_plain(&f, e.span),
+                other => other,
+            };
             out.push(Arg { name, value, span: e.span });
         }
         self.held_by = held;

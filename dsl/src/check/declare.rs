@@ -127,13 +127,16 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// One name, one meaning: everything that an expression can name.
+    /// One name, one meaning.
     fn duplicates(&mut self) {
         let m = &self.members;
+        let flat = self.flat;
+        // Everything that an expression can name.
         let mut all: Vec<(&Ident, &str)> = Vec::new();
         all.extend(m.inputs.iter().map(|x| (&x.name, "input")));
         all.extend(m.action.iter().map(|(x, _)| (&x.name, "action")));
         all.extend(m.dims.iter().map(|x| (&x.name, "dim")));
+        all.extend(m.source.iter().flat_map(|(_, over)| over.iter().map(|x| (&x.name, "size of the source"))));
         all.extend(m.consts.iter().map(|x| (&x.name, "const")));
         all.extend(m.latents.iter().map(|(x, _)| (*x, "latent")));
         all.extend(m.schedules.iter().map(|x| (&x.name, "schedule")));
@@ -141,62 +144,89 @@ impl<'a> Ctx<'a> {
         all.extend(m.nets.iter().map(|x| (&x.name, if x.head { "head" } else { "net" })));
         all.extend(m.params.iter().map(|(x, _)| (&x.name, "param")));
         all.extend(m.runnings.iter().map(|(x, _, _)| (*x, "running value")));
-        let functions: Vec<(&Ident, &str)> = self
-            .flat
-            .members
-            .iter()
-            .filter_map(|m| if let MemberKind::Fn(f) = &m.kind { Some((&f.name, "fn")) } else { None })
-            .collect();
-        all.extend(functions);
+        all.extend(flat.members.iter().filter_map(|m| match &m.kind {
+            MemberKind::Fn(f) => Some((&f.name, "fn")),
+            _ => None,
+        }));
         all.extend(m.planners.iter().map(|x| (&x.name, "planner")));
         let mut found = Vec::new();
-        let mut seen: HashMap<&str, (&Ident, &str)> = HashMap::new();
-        for (name, kind) in all {
-            if let Some((first, what)) = seen.insert(&name.text, (name, kind)) {
-                found.push(
-                    Diagnostic::new(Code::DuplicateName, name.span, format!("`{}` is declared twice", name.text))
-                        .here(format!("{} here", with_article(kind)))
-                        .label(first.span, format!("{} here", with_article(what)))
-                        .help("rename one of them"),
-                );
-            }
-        }
+        let clashes = self.twice(all.clone(), "", &mut found);
         // Equations may share the name of a latent or a memory, whose values they are.
+        let named: HashMap<&str, (&Ident, &str)> = all.iter().map(|(name, kind)| (name.text.as_str(), (*name, *kind))).collect();
         let mut told: Vec<&str> = Vec::new();
         for e in &m.equations {
-            let name = &e.place.name;
-            if let Some((first, what)) = seen.get(name.text.as_str())
-                && !matches!(*what, "latent" | "memory")
-                && !told.contains(&name.text.as_str())
+            let name = e.place.name.text.as_str();
+            if let Some((first, kind)) = named.get(name)
+                && !matches!(*kind, "latent" | "memory")
+                && !told.contains(&name)
             {
-                told.push(&name.text);
-                found.push(
-                    Diagnostic::new(Code::DuplicateName, name.span, format!("`{}` is declared twice", name.text))
-                        .here("an equation here")
-                        .label(first.span, format!("{} here", with_article(what)))
-                        .help("rename one of them"),
-                );
+                told.push(name);
+                self.twice(vec![(*first, *kind), (&e.place.name, "equation")], "", &mut found);
             }
         }
-        let label_groups: [(&str, Vec<&Ident>); 3] = [
-            ("loss", m.losses.iter().map(|(x, _)| &x.name).collect()),
-            ("metric", m.metrics.iter().map(|x| &x.place.name).collect()),
-            ("optimizer", m.optimizers.iter().map(|(x, _)| &x.name).collect()),
-        ];
-        for (what, names) in label_groups {
-            let mut seen: HashMap<&str, &Ident> = HashMap::new();
-            for name in names {
-                if let Some(first) = seen.insert(&name.text, name) {
-                    found.push(
-                        Diagnostic::new(Code::DuplicateName, name.span, format!("{what} `{}` is declared twice", name.text))
-                            .label(first.span, "declared here first")
-                            .help("rename one of them"),
-                    );
-                }
-            }
+        // Names of their own, which only settings and reports use.
+        let unnamed = |names: Vec<&'a Ident>| names.into_iter().map(|n| (n, "")).collect::<Vec<_>>();
+        self.twice(unnamed(m.losses.iter().map(|(x, _)| &x.name).collect()), "loss ", &mut found);
+        for (loss, _) in &m.losses {
+            self.twice(unnamed(loss.parts.iter().filter_map(|p| p.name.as_ref()).collect()), "part ", &mut found);
         }
+        self.twice(unnamed(m.metrics.iter().map(|x| &x.place.name).collect()), "metric ", &mut found);
+        self.twice(unnamed(m.diagnose.iter().map(|x| &x.place.name).collect()), "diagnosis ", &mut found);
+        self.twice(unnamed(m.optimizers.iter().map(|(x, _)| &x.name).collect()), "optimizer ", &mut found);
+        self.twice(unnamed(m.slows.iter().map(|(x, _)| *x).collect()), "the slow copy of ", &mut found);
+        let evaluate = m.evaluate.iter().flat_map(|(binds, _)| binds.iter().map(|b| &b.name));
+        self.twice(unnamed(evaluate.collect()), "the size ", &mut found);
+        for params in m.nets.iter().map(|n| &n.params).chain(m.memories.iter().map(|m| &m.params)) {
+            self.twice(unnamed(params.iter().map(|p| &p.name).collect()), "parameter ", &mut found);
+        }
+        self.singletons(&mut found);
+        self.clashes.extend(clashes.into_iter().chain(told.into_iter().map(str::to_string)));
         for d in found {
             self.report(d);
+        }
+    }
+
+    /// Says which names are declared twice: the later one is marked, and what a model inherits comes before its own.
+    fn twice(&self, mut names: Vec<(&Ident, &str)>, what: &str, found: &mut Vec<Diagnostic>) -> Vec<String> {
+        names.sort_by_key(|(name, _)| (self.flat.owns(name.span), name.span));
+        let mut clashes: Vec<String> = Vec::new();
+        let mut seen: HashMap<&str, (&Ident, &str)> = HashMap::new();
+        for (name, kind) in names {
+            let Some((first, before)) = seen.insert(&name.text, (name, kind)) else { continue };
+            clashes.push(name.text.clone());
+            let d = Diagnostic::new(Code::DuplicateName, name.span, format!("{what}`{}` is declared twice", name.text));
+            let d = if kind.is_empty() {
+                d.label(first.span, "declared here first")
+            } else {
+                d.here(format!("{} here", with_article(kind))).label(first.span, format!("{} here", with_article(before)))
+            };
+            found.push(d.help("rename one of them"));
+        }
+        clashes
+    }
+
+    /// Parts that a model has once.
+    fn singletons(&self, found: &mut Vec<Diagnostic>) {
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for member in &self.flat.members {
+            let what = match &member.kind {
+                MemberKind::Action { .. } => "action",
+                MemberKind::Source { .. } => "source",
+                MemberKind::Act(_) => "act",
+                MemberKind::Train(_) => "train",
+                MemberKind::Evaluate(_) => "evaluate",
+                _ => continue,
+            };
+            // The word that starts it says enough.
+            let word = Span { hi: member.span.lo + what.len() as u32, ..member.span };
+            if let Some(first) = seen.insert(what, word) {
+                found.push(
+                    Diagnostic::new(Code::DuplicateName, word, format!("a model has one `{what}`"))
+                        .here("the second one")
+                        .label(first, "the first one")
+                        .help("put them together"),
+                );
+            }
         }
     }
 

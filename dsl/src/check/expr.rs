@@ -1,5 +1,6 @@
 //! Expressions.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::builtins::Builtin;
@@ -168,6 +169,27 @@ impl<'a> Ctx<'a> {
         self.unknown_name(name, env)
     }
 
+    /// A small letter in a subscript that means nothing here.
+    fn unknown_index(&mut self, name: &Ident, env: &Env<'a>) {
+        let known: Vec<String> = self.site.vars.iter().map(|(n, _)| n.clone()).collect();
+        let d = Diagnostic::new(Code::UnknownIndex, name.span, format!("nothing binds the index `{}`", name.text));
+        self.report(match known.as_slice() {
+            _ if !env.sees_indices() => d.help("a function sees no indices: hand in the value at that step as an argument"),
+            [] => d.help(format!("put it on the left, or fold over it: `sum {} in 0..N {{ .. }}`", name.text)),
+            [one] => d.note(format!("the index here is `{one}`")),
+            _ => d.note(format!("the indices here are {}", super::listed(known))),
+        });
+    }
+
+    /// Whether a name means nothing at all here.
+    fn means_nothing(&mut self, name: &Ident, env: &Env<'a>) -> bool {
+        !(env.get(&name.text).is_some()
+            || env.sees_indices() && self.site.vars.iter().any(|(n, _)| *n == name.text)
+            || env.sees_model() && self.model_name(&name.text, name.span).is_some()
+            || self.program.find(env.file(), &name.text).and_then(item_value).is_some()
+            || self.builtin_name(&name.text).is_some())
+    }
+
     fn unknown_name(&mut self, name: &Ident, env: &Env<'a>) -> Value<'a> {
         let mut known = env.names();
         if env.sees_model() {
@@ -178,7 +200,7 @@ impl<'a> Ctx<'a> {
         known.extend(Builtin::ALL.iter().map(|b| b.name().to_string()));
         let mut d = Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing called `{}` here", name.text))
             .suggest(&name.text, known.iter().map(String::as_str));
-        if d.helps.is_empty() && name.text.len() == 1 {
+        if d.helps.is_empty() && matches!(name.text.as_str(), "i" | "j" | "k" | "l" | "n" | "t") {
             d = d.help(format!("an index needs a range: `for {} in 0..T`, or a subscript on the left", name.text));
         }
         self.report(d);
@@ -187,6 +209,9 @@ impl<'a> Ctx<'a> {
 
     /// What a name means in the model itself.
     fn model_name(&mut self, text: &str, span: Span) -> Option<Value<'a>> {
+        if self.clashes.contains(text) {
+            return Some(Value::Error);
+        }
         if let Some(f) = self.family_named(text) {
             return Some(Value::Family(f));
         }
@@ -312,7 +337,7 @@ impl<'a> Ctx<'a> {
                 }
                 match d.env.get_here(&field.text) {
                     Some(Found::Value(v)) => v,
-                    Some(Found::Lazy(lazy, scope)) => self.force(&lazy, &scope, span),
+                    Some(Found::Lazy(lazy, scope)) => self.on_behalf(&d.def.name.text, span, |cx| cx.force(&lazy, &scope, span)),
                     None => {
                         let names: Vec<&str> = d.def.methods.iter().map(|m| m.name.text.as_str()).collect();
                         self.report(
@@ -420,6 +445,9 @@ impl<'a> Ctx<'a> {
                         self.latents[i].fields.iter().find(|(n, _)| *n == name.text).map(|(_, a)| a.clone()).unwrap_or_default();
                     let Some(t) = self.as_tensor(&v, name.span) else { return Value::Error };
                     if !self.same_axes(self.table.axes_of(t), &axes) && !matches!(v, Value::Num(_) | Value::Zeros) {
+                        if self.is_doubtful(t) {
+                            return Value::Error;
+                        }
                         let (have, want) = (self.table.show(self.table.axes_of(t)), self.table.show(&axes));
                         self.report(
                             Diagnostic::new(Code::AxesMismatch, name.span, "axes do not line up")
@@ -550,37 +578,82 @@ impl<'a> Ctx<'a> {
 
     fn misaligned(&mut self, (x, l): (ExprId, &'a Expr), (y, r): (ExprId, &'a Expr)) -> Value<'a> {
         let (a, b) = (self.table.axes_of(x).to_vec(), self.table.axes_of(y).to_vec());
+        let hint = self.grad_hint(l, r, &b).or_else(|| self.grad_hint(r, l, &a));
+        if self.is_doubtful(x) || self.is_doubtful(y) {
+            // A gradient by the wrong field: that its axes do not fit is what shows it best.
+            let inside = |d: &Diagnostic| {
+                let s = d.primary.span;
+                d.code == Code::GradIndependent
+                    && [l.span, r.span].iter().any(|e| e.file == s.file && e.lo <= s.lo && s.hi <= e.hi)
+            };
+            if hint.is_none() || !self.diagnostics.iter().any(inside) {
+                return Value::Error;
+            }
+            self.diagnostics.retain(|d| !inside(d));
+        }
         let (one, other) = (self.table.show(&a), self.table.show(&b));
-        let mut d = Diagnostic::new(Code::AxesMismatch, r.span, "axes do not line up")
+        let d = Diagnostic::new(Code::AxesMismatch, r.span, "axes do not line up")
             .here(format!("this has axes {other}"))
             .label(l.span, format!("this has axes {one}"));
-        match self.grad_hint(l, &b).or_else(|| self.grad_hint(r, &a)) {
-            Some(hint) => d = d.help(hint),
+        self.report(match hint {
+            Some(hint) => d.help(hint),
             None if a.iter().any(|x| b.contains(x)) => {
-                d = d.help("one side's axes must contain the other's; sum or rename the axis that is too many")
+                d.help("one side's axes must contain the other's; sum or rename the axis that is too many")
             }
-            None => d = d.help("for every pair of entries, write `outer(a, b)`; to sum over a shared axis, `a @ b`"),
-        }
-        self.report(d);
+            None => d.help("for every pair of entries, write `outer(a, b)`; to sum over a shared axis, `a @ b`"),
+        });
         Value::Error
     }
 
-    /// `grad(E, z.c)` against something with the axes of `z.p`: perhaps the wrong field was taken.
-    fn grad_hint(&self, e: &'a Expr, axes: &[AxisId]) -> Option<String> {
+    /// Whether a value comes from a gradient that has been found to mean nothing.
+    pub(super) fn is_doubtful(&self, e: ExprId) -> bool {
+        let mut open = vec![e];
+        let mut seen = HashSet::new();
+        while let Some(e) = open.pop() {
+            if self.doubtful.contains(&e) {
+                return true;
+            }
+            if !self.doubtful.is_empty() && seen.insert(e) {
+                self.table.op(e).operands(|x| open.push(x));
+            }
+        }
+        false
+    }
+
+    /// `f.dq + grad(E, z.c)`: another field of the latent has the axes that are wanted. Of a conjugate pair it is the
+    /// one that the other side does not speak of: q moves along dE/dp.
+    fn grad_hint(&self, e: &'a Expr, other: &'a Expr, axes: &[AxisId]) -> Option<String> {
+        let mut spoken: Vec<&str> = Vec::new();
+        walk(other, &mut |e| {
+            if let ExprKind::Field(_, field) = &e.kind {
+                spoken.push(&field.text);
+            }
+        });
         let mut found = None;
         walk(e, &mut |e| {
             if let ExprKind::Call(callee, args) = &e.kind
                 && callee.as_name().is_some_and(|n| n.text == "grad")
-                && let Some(ast::Arg { kind: ast::ArgKind::Value(target), .. }) = args.get(1)
-                && let ExprKind::Field(base, field) = &target.kind
-                && let (Some(base), Some(of)) = (base.as_name(), args.first())
-                && let ast::ArgKind::Value(Expr { kind: ExprKind::Name(of), .. }) = &of.kind
+                && let [ast::Arg { kind: ast::ArgKind::Value(of), .. }, ast::Arg { kind: ast::ArgKind::Value(by), .. }] =
+                    args.as_slice()
+                && let ExprKind::Field(base, field) = &by.kind
+                && let (Some(of), Some(base)) = (written(of), written(base))
+                && let Some(latent) = self.latents.iter().find(|l| l.fields.iter().any(|(n, _)| *n == field.text))
             {
-                let latent = self.latents.iter().find(|l| l.fields.iter().any(|(n, _)| *n == field.text));
-                let other = latent.and_then(|l| l.fields.iter().rev().find(|(n, a)| *n != field.text && self.same_axes(a, axes)));
-                if let Some((name, _)) = other {
-                    found = Some(format!("did you mean `grad({}, {}.{name})`?", of.text, base.text));
-                }
+                let fits = latent.fields.iter().filter(|(n, a)| *n != field.text && self.same_axes(a, axes));
+                let fits: Vec<&str> = fits.map(|(n, _)| n.as_str()).collect();
+                let moves = |n: &&&str| spoken.iter().any(|s| *s == **n || s.strip_prefix('d') == Some(**n));
+                found = match (fits.as_slice(), fits.iter().find(moves)) {
+                    ([a, b], Some(moved)) => {
+                        let along = if moved == a { b } else { a };
+                        Some(format!("{moved} moves along d{of}/d{along}: did you mean `grad({of}, {base}.{along})`?"))
+                    }
+                    ([one], _) => Some(format!("did you mean `grad({of}, {base}.{one})`?")),
+                    ([_, ..], _) => {
+                        let names: Vec<String> = fits.iter().map(|n| format!("{base}.{n}")).collect();
+                        Some(format!("did you mean the gradient by one of {}?", super::listed(names)))
+                    }
+                    ([], _) => None,
+                };
             }
         });
         found
@@ -938,10 +1011,24 @@ impl<'a> Ctx<'a> {
         if word.text == "slow" { self.slow(field) } else { self.memory_named(Some(field), span) }
     }
 
-    /// Subscripts. Where the site allows it, an unknown name becomes an index variable.
+    /// Subscripts of a family.
     pub(super) fn indices(&mut self, indices: &'a [Expr], env: &Env<'a>) -> Option<Vec<Index>> {
         let mut all = Vec::new();
         for e in indices {
+            let mut letters = Vec::new();
+            walk(e, &mut |e| {
+                if let ExprKind::Name(n) = &e.kind
+                    && n.text.len() == 1
+                    && n.text.chars().all(char::is_lowercase)
+                {
+                    letters.push(n);
+                }
+            });
+            letters.retain(|n| self.means_nothing(n, env));
+            if let Some(n) = letters.first() {
+                self.unknown_index(n, env);
+                return None;
+            }
             let value = self.eval(e, env);
             all.push(self.as_index(&value, e.span)?);
         }
@@ -1036,6 +1123,28 @@ fn hir_op(op: Bin) -> BinaryOp {
         Bin::Div => BinaryOp::Div,
         Bin::Pow => BinaryOp::Pow,
         Bin::Dot => unreachable!("a product over axes is not elementwise"),
+    }
+}
+
+/// A short expression as it was written: `z.q`, `x[t]`.
+pub(super) fn written(e: &Expr) -> Option<String> {
+    match &e.kind {
+        ExprKind::Name(n) => Some(n.text.clone()),
+        ExprKind::Number(n) => Some(n.to_string()),
+        ExprKind::Field(base, field) => Some(format!("{}.{}", written(base)?, field.text)),
+        ExprKind::Index(base, indices) => {
+            let indices: Option<Vec<String>> = indices.iter().map(written).collect();
+            Some(format!("{}[{}]", written(base)?, indices?.join(", ")))
+        }
+        ExprKind::Binary(op @ (Bin::Add | Bin::Sub), l, r) => {
+            Some(format!("{}{}{}", written(l)?, if *op == Bin::Add { '+' } else { '-' }, written(r)?))
+        }
+        ExprKind::Call(callee, args) => {
+            let args: Option<Vec<String>> =
+                args.iter().map(|a| if let ast::ArgKind::Value(e) = &a.kind { written(e) } else { None }).collect();
+            Some(format!("{}({})", written(callee)?, args?.join(", "))).filter(|text| text.len() <= 40)
+        }
+        _ => None,
     }
 }
 

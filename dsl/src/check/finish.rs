@@ -122,6 +122,7 @@ impl<'a> Ctx<'a> {
             // Acting reads the training's values at "now", which `act_state` follows itself.
             let inputs =
                 if id == ACT { inputs.into_iter().map(|(n, _)| (n, (i64::MIN / 4, i64::MAX / 4))).collect() } else { inputs };
+            let hidden: Vec<usize> = self.systems[id].families.iter().map(super::system::FamilyBuild::hidden).collect();
             time::solve(
                 time::Problem {
                     exprs: &self.table.nodes,
@@ -131,12 +132,17 @@ impl<'a> Ctx<'a> {
                     touched: &self.systems[id].touched,
                     inputs: &inputs,
                     outer: None,
+                    hidden: &hidden,
                 },
                 &mut found,
             );
+            // The text of a planner's algorithm may be the prelude's.
+            let planner = self.systems[id].families.iter().find_map(|f| self.planner_of(&f.name));
+            self.calls.extend(planner.filter(|_| id == ACT));
             for d in found {
                 self.report(d);
             }
+            self.calls.clear();
         }
         self.sizes = super::Sizes::Train;
     }

@@ -77,12 +77,16 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
         let mut any = false;
         for model in wanted {
             any = true;
-            let before = diagnostics.iter().filter(|d| d.is_error()).count();
-            let Some(flat) = resolve::flatten(&program, file, model, &mut diagnostics) else { continue };
-            let checked = check_model(&program, &flat, options, &mut diagnostics);
-            if diagnostics.iter().filter(|d| d.is_error()).count() == before {
+            let mut found = Vec::new();
+            let Some(flat) = resolve::flatten(&program, file, model, &mut found) else {
+                diagnostics.append(&mut found);
+                continue;
+            };
+            let checked = check_model(&program, &flat, options, &mut found);
+            if !found.iter().any(Diagnostic::is_error) {
                 models.extend(checked);
             }
+            diagnostics.extend(found.into_iter().map(|d| inherited(&program, &flat, d)));
         }
         if !any {
             let items = &program.files[file.0 as usize].items;
@@ -104,11 +108,27 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
             }
         }
     }
-    // Models of one file may share an inherited mistake: it is told once.
+    // Models of one file may share an inherited mistake: it is told once, of the model that makes it.
+    diagnostics.sort_by_key(|d| (d.primary.span.file != file, d.primary.span.file, d.primary.span.lo, d.notes.len()));
     let mut seen = HashSet::new();
     diagnostics.retain(|d| seen.insert((d.code, d.primary.span, d.message.clone())));
-    diagnostics.sort_by_key(|d| (d.primary.span.file != file, d.primary.span.file, d.primary.span.lo));
     Checked { sources, models, diagnostics }
+}
+
+/// A mistake in a member that the model inherits: says so, since the member alone may look fine.
+fn inherited(program: &Program, flat: &Flat, d: Diagnostic) -> Diagnostic {
+    let at = d.primary.span;
+    let parent = program.files[at.file.0 as usize].items.iter().find_map(|item| match item {
+        Item::Model(m) if m.span.file == at.file && m.span.lo <= at.lo && at.hi <= m.span.hi => Some(m),
+        _ => None,
+    });
+    match parent {
+        Some(parent) if !flat.owns(at) => {
+            let note = format!("`{}` inherits this from `{}`", flat.name.text, parent.name.text);
+            d.note(note)
+        }
+        _ => d,
+    }
 }
 
 fn check_model(program: &Program, flat: &Flat, options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Option<hir::Model> {
@@ -169,6 +189,8 @@ pub(crate) struct Ctx<'a> {
     table: Table,
     members: Members<'a>,
     sizes: Sizes,
+    /// Names with two meanings: reported once, and silent wherever they are used.
+    clashes: HashSet<String>,
     dims: declare::Dims,
     inputs: Vec<hir::Input>,
     latents: Vec<hir::Latent>,
@@ -194,6 +216,8 @@ pub(crate) struct Ctx<'a> {
     expected: Option<Vec<AxisId>>,
     /// Arguments of the call that computed a value: what a `grad` may have meant.
     call_args: HashMap<ExprId, Vec<Vec<ExprId>>>,
+    /// Stand-ins for gradients that were found to mean nothing: what does not fit because of them is not told again.
+    doubtful: HashSet<ExprId>,
     /// Carries that a planner gives a new value.
     act_next: Vec<(usize, ExprId)>,
     act_pending: Vec<planner::PendingNext<'a>>,
@@ -218,6 +242,7 @@ impl<'a> Ctx<'a> {
             table: Table::default(),
             members: Members::default(),
             sizes: Sizes::Train,
+            clashes: HashSet::new(),
             dims: declare::Dims::default(),
             inputs: Vec::new(),
             latents: Vec::new(),
@@ -237,6 +262,7 @@ impl<'a> Ctx<'a> {
             held_by: None,
             expected: None,
             call_args: HashMap::new(),
+            doubtful: HashSet::new(),
             act_next: Vec::new(),
             act_pending: Vec::new(),
             consts: HashMap::new(),
@@ -263,9 +289,20 @@ impl<'a> Ctx<'a> {
             };
             d.secondary.retain(|l| !in_prelude(l.span));
         }
-        if self.diagnostics.len() < MAX_DIAGNOSTICS && !self.diagnostics.contains(&d) {
+        // The evaluation repeats the training's equations at other sizes.
+        let again = self.sizes == Sizes::Evaluate;
+        let told = |other: &Diagnostic| *other == d || again && (other.code, other.primary.span) == (d.code, d.primary.span);
+        if self.diagnostics.len() < MAX_DIAGNOSTICS && !self.diagnostics.iter().any(told) {
             self.diagnostics.push(d);
         }
+    }
+
+    /// Runs `f` on behalf of something the user wrote: a mistake in the prelude's text is shown there.
+    fn on_behalf<T>(&mut self, name: &str, span: Span, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.calls.push((name.to_string(), span));
+        let result = f(self);
+        self.calls.pop();
+        result
     }
 
     fn error(&mut self, code: Code, span: Span, message: impl Into<String>) -> Value<'a> {

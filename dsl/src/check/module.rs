@@ -823,7 +823,8 @@ impl<'a> Ctx<'a> {
                 let mut args: Vec<(String, Value<'a>)> =
                     raw.into_iter().zip(parts).map(|((n, _), e)| (n, Value::tensor(e))).collect();
                 args.extend(settings);
-                self.make_dist(def, args, letters, Some((module, mode)))
+                let at = if let OutType::Named(call) = &net.out { call.span } else { span };
+                self.on_behalf(&def.name.text, at, |cx| cx.make_dist(def, args, letters, Some((module, mode))))
             }
             Out::Unknown => Value::Error,
         };
@@ -995,7 +996,12 @@ impl<'a> Ctx<'a> {
         site.draw_from = DrawFrom::Shared;
         // Every member of an ensemble starts from draws of its own.
         site.active.extend(ensemble.map(|(_, var)| var));
-        let (value, _) = self.at_site(site, |cx| cx.eval(init, env));
+        // The initial value is part of the block that is being called.
+        let calls = self.calls.clone();
+        let (value, _) = self.at_site(site, |cx| {
+            cx.calls = calls;
+            cx.eval(init, env)
+        });
         let value = if value.is_error() { return None } else { self.as_tensor(&value, init.span)? };
         if let Some(extra) = self.table.axes_of(value).iter().find(|a| !axes.contains(a)) {
             let (extra, want) = (self.table.show_axis(*extra), self.table.show(axes));

@@ -73,6 +73,18 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let Some(def) = self.algorithm(&decl.algorithm) else { return Value::Error };
+        let (name, at) = (&decl.algorithm.name.text, decl.algorithm.span);
+        self.on_behalf(name, at, |cx| cx.run_planner(decl, def, args, span))
+    }
+
+    /// The call of the algorithm that a family of the acting system belongs to: `plan.mean` to `cem(..)`.
+    pub(super) fn planner_of(&self, family: &str) -> Option<(String, Span)> {
+        let (name, _) = family.split_once('.')?;
+        let decl = self.members.planners.iter().find(|p| p.name.text == name)?;
+        Some((decl.algorithm.name.text.clone(), decl.algorithm.span))
+    }
+
+    fn run_planner(&mut self, decl: &'a ast::Planner, def: &'a ast::PlannerDef, args: Vec<Value<'a>>, span: Span) -> Value<'a> {
         if self.systems[ACT].families.iter().any(|f| f.name.starts_with(&format!("{}.", decl.name.text))) {
             self.report(
                 Diagnostic::new(Code::WrongKind, span, format!("`{}` is called twice", decl.name.text))
@@ -115,7 +127,9 @@ impl<'a> Ctx<'a> {
                 }
             }
         }
-        self.check_planner_body(decl);
+        if !self.check_planner_body(decl) {
+            return Value::Error;
+        }
         let prefix = format!("{}.", decl.name.text);
         self.planner_carries(def, &prefix, &algorithm);
         // Families first, so that equations may stand in any order; then their sources.
@@ -268,12 +282,18 @@ impl<'a> Ctx<'a> {
     }
 
     /// A planner's model equations must end in a score and heed the actions.
-    fn check_planner_body(&mut self, decl: &'a ast::Planner) {
-        if !decl.equations.iter().any(|e| e.place.name.text == "score") {
-            self.report(
+    fn check_planner_body(&mut self, decl: &'a ast::Planner) -> bool {
+        let before = self.diagnostics.len();
+        match decl.equations.iter().find(|e| e.place.name.text == "score") {
+            None => self.report(
                 Diagnostic::new(Code::NoScore, decl.name.span, format!("`{}` has no `score`", decl.name.text))
                     .help("end it with `score = ..`: what the plan is worth, larger is better"),
-            );
+            ),
+            Some(e) if !e.place.indices.is_empty() => self.report(
+                Diagnostic::new(Code::ScoreShape, e.place.span, "a plan has one score, and this is one for each step")
+                    .help("fold the steps: `score = sum k in 0..H { .. }`"),
+            ),
+            Some(_) => {}
         }
         let mut uses = false;
         for e in &decl.equations {
@@ -291,6 +311,37 @@ impl<'a> Ctx<'a> {
                     .help("the planner chooses `u[k]`; let the rollout depend on it: `x[k+1] = step(x[k], u[k])`"),
             );
         }
+        self.diagnostics.len() == before
+    }
+
+    /// The two values of a rollout that the algorithm counts on: one number as its score, an action as its guess.
+    pub(super) fn rollout_value(&mut self, name: &str, value: &Value<'a>, span: Span) -> bool {
+        let axes = match value {
+            Value::Num(_) | Value::Size(_) | Value::Dim(_) | Value::Zeros => return true,
+            Value::Tensor(t) => Some(self.table.axes_of(t.expr).to_vec()),
+            _ => None,
+        };
+        let have = axes.as_deref().map_or_else(|| value.describe().to_string(), |axes| format!("axes {}", self.table.show(axes)));
+        match name {
+            "score" if axes.as_deref() != Some(&[]) => self.report(
+                Diagnostic::new(Code::ScoreShape, span, "a score is one number")
+                    .here(if axes.is_some() { format!("this has {have}") } else { format!("this is {have}") })
+                    .help("say how it is reduced: `sum(..)`, or a head's `.mean`"),
+            ),
+            "guess" => {
+                let want = self.action_axes();
+                if axes.is_some_and(|axes| self.same_axes(&axes, &want)) {
+                    return true;
+                }
+                let want = self.table.show(&want);
+                self.report(
+                    Diagnostic::new(Code::ActShape, span, format!("a guess is an action, with axes {want}"))
+                        .here(format!("this has {have}")),
+                );
+            }
+            _ => return true,
+        }
+        false
     }
 
     /// Carries exist once they are read: a search that starts from nothing remembers nothing.
@@ -327,7 +378,8 @@ impl<'a> Ctx<'a> {
             let mut site = super::Site::outside(ACT);
             site.draw_base = path;
             site.draw_from = super::DrawFrom::Sample;
-            let (value, _) = self.at_site(site, |cx| cx.eval(e, &env));
+            let origin = self.planner_of(&prefix).unwrap_or_else(|| (name.text.clone(), name.span));
+            let (value, _) = self.at_site(site, |cx| cx.on_behalf(&origin.0, origin.1, |cx| cx.eval(e, &env)));
             if value.is_error() {
                 continue;
             }
@@ -521,7 +573,7 @@ impl<'a> Ctx<'a> {
 
     /// `guess[k]` in a planner whose model offers none.
     pub(super) fn no_guess(&mut self, span: Span) -> Value<'a> {
-        let at = self.members.planners.first().map_or(span, |p| p.algorithm.span);
+        let at = self.planner_of(&self.site.draw_base).map_or(span, |(_, at)| at);
         self.report(
             Diagnostic::new(
                 Code::NoGuess,

@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 
 use super::call::Arg;
+use super::expr::written;
 use super::system::SystemBuild;
 use super::table::Table;
-use super::value::Value;
+use super::value::{Env, Value};
 use super::{Ctx, TRAIN};
+use crate::ast::{self, ArgKind, ExprKind};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, BinaryOp, Dtype, ExprId, Op, ParamId, UnaryOp};
 use crate::source::Span;
@@ -99,13 +101,50 @@ impl<'a> Ctx<'a> {
                 Diagnostic::new(Code::GradThroughScan, span, "a gradient cannot follow a recurrence")
                     .help("take it inside one step: of a function of that step's values"),
             ),
-            _ => self.report(
-                Diagnostic::new(Code::GradIndependent, wrt.span, "the value does not depend on this")
-                    .label(of.span, "this one")
-                    .help("its gradient would always be zero; differentiate by something it is computed from"),
-            ),
+            _ => {
+                self.report(
+                    Diagnostic::new(Code::GradIndependent, wrt.span, "the value does not depend on this")
+                        .label(of.span, "this one")
+                        .help("its gradient would always be zero; differentiate by something it is computed from"),
+                );
+                // Its axes are known: what goes wrong because of them may say more.
+                return self.map(&wrt.value, wrt.span, &mut |cx, target| {
+                    let zero = cx.table.constant(0.0, span);
+                    let axes = cx.table.axes_of(target).to_vec();
+                    let zero = cx.table.broadcast(zero, &axes, span);
+                    let stand_in = cx.table.alias(zero, span);
+                    cx.doubtful.insert(stand_in);
+                    Some(stand_in)
+                });
+            }
         }
         Value::Error
+    }
+
+    /// Puts the names that were written into what was just said about a gradient, and what could have been meant.
+    pub(super) fn name_grad(&mut self, before: usize, args: &'a [ast::Arg], env: &Env<'a>) {
+        let [ast::Arg { kind: ArgKind::Value(of), .. }, ast::Arg { kind: ArgKind::Value(by), .. }] = args else { return };
+        let Some(at) = (before..self.diagnostics.len()).find(|i| self.diagnostics[*i].code == Code::GradIndependent) else {
+            return;
+        };
+        if let (Some(of), Some(by)) = (written(of), written(by)) {
+            self.diagnostics[at].message = format!("`{of}` does not depend on `{by}`");
+            self.diagnostics[at].secondary.clear();
+        }
+        let ExprKind::Field(base, field) = &by.kind else { return };
+        let (value, record) = (self.eval(of, env), self.eval(base, env));
+        let (Value::Record(r), Some(name)) = (record, written(base)) else { return };
+        let Some(e) = self.as_tensor(&value, of.span) else { return };
+        let mut others = Vec::new();
+        for (n, v) in r.fields.iter().filter(|(n, _)| *n != field.text) {
+            let leaves = self.leaves(v, base.span).unwrap_or_default();
+            if leaves.iter().any(|leaf| self.path(e, *leaf) == Path::Direct) {
+                others.push(format!("{name}.{n}"));
+            }
+        }
+        if !others.is_empty() {
+            self.diagnostics[at].helps = vec![format!("it depends on {}", super::listed(others))];
+        }
     }
 
     fn reaches_twice(&mut self, of: ExprId, target: ExprId) -> bool {
@@ -153,10 +192,13 @@ impl<'a> Ctx<'a> {
                         open.push(inner);
                     }
                 }
-                Op::Read { family, leaf, .. } if through => {
+                Op::Read { family, leaf, index } if through => {
                     let (system, id) = (self.site.system, family.0 as usize);
                     if self.systems[system].families[id].is_busy() {
-                        *recurrent = true;
+                        // Another part of the very value that the target is a part of does not depend on it.
+                        let beside =
+                            matches!(self.table.op(target), Op::Read { family: f, index: i, .. } if *f == family && *i == index);
+                        *recurrent |= !beside;
                         continue;
                     }
                     self.elaborate_family(system, id);

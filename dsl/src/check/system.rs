@@ -54,6 +54,8 @@ pub(super) struct FamilyBuild<'a> {
     /// How many of the sources are elaborated; they are sorted when the first is.
     done: usize,
     busy: bool,
+    /// Something was wrong with one of its equations, and has been said.
+    failed: bool,
     pub record: bool,
     pub used: bool,
     pub span: Span,
@@ -103,6 +105,14 @@ impl FamilyBuild<'_> {
     pub(super) fn is_busy(&self) -> bool {
         self.busy
     }
+
+    /// How many of its first subscripts are those of a rollout, which nobody writes.
+    pub(super) fn hidden(&self) -> usize {
+        match self.sources.first().map(|s| &s.scope) {
+            Some(Scope::Rollout(rollout, _)) => rollout.prefix.len(),
+            _ => 0,
+        }
+    }
 }
 
 impl<'a> SystemBuild<'a> {
@@ -120,6 +130,7 @@ impl<'a> SystemBuild<'a> {
             sources: Vec::new(),
             done: 0,
             busy: false,
+            failed: false,
             record: false,
             used: false,
             span,
@@ -292,10 +303,12 @@ impl<'a> Ctx<'a> {
                 format!("`{name}` has {}, and {} here", subscripts(want), count_given(given.len())),
             );
             if given.is_empty() {
-                d = d.help(format!(
-                    "say at which step: `{name}[{}]`",
-                    ["t", "t, k", "i, n, k"].get(want.saturating_sub(1)).unwrap_or(&"..")
-                ));
+                let known: Vec<&str> = self.site.vars.iter().map(|(n, _)| n.as_str()).collect();
+                let shown = match known.get(known.len().wrapping_sub(want)..) {
+                    Some(last) if want > 0 => last.join(", "),
+                    _ => (*["t", "t, k", "i, n, k"].get(want.saturating_sub(1)).unwrap_or(&"..")).to_string(),
+                };
+                d = d.help(format!("say at which step: `{name}[{shown}]`"));
             }
             self.report(d);
             return Value::Error;
@@ -363,7 +376,7 @@ impl<'a> Ctx<'a> {
     fn untyped(&mut self, system: usize, id: usize, span: Span) -> Value<'a> {
         let family = &self.systems[system].families[id];
         // After an error in its equations there is nothing more to say.
-        if !family.busy {
+        if !family.busy || family.failed {
             return Value::Error;
         }
         let name = family.name.rsplit('.').next().unwrap_or("").to_string();
@@ -558,6 +571,9 @@ impl<'a> Ctx<'a> {
                 let e = self.as_tensor(value, span)?;
                 let scalar = matches!(value, Value::Num(_) | Value::Zeros | Value::Size(_) | Value::Dim(_));
                 if !self.same_axes(self.table.axes_of(e), axes) && !scalar {
+                    if self.is_doubtful(e) {
+                        return None;
+                    }
                     let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(axes));
                     let d = Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` has axes {want} elsewhere"))
                         .here(format!("this has axes {have}"));
@@ -663,13 +679,19 @@ impl<'a> Ctx<'a> {
             reset: None,
             touched: Vec::new(),
         };
-        let (def, site) = self.at_site(site, |cx| cx.def(system, id, source));
+        let origin = if system == ACT { self.planner_of(&name) } else { None };
+        let (def, site) = self.at_site(site, |cx| match origin {
+            Some((name, span)) => cx.on_behalf(&name, span, |cx| cx.def(system, id, source)),
+            None => cx.def(system, id, source),
+        });
         if let Some(def) = def {
             let build = &mut self.systems[system];
             build.defs.push(def);
             build.touched.push(site.touched);
             let def = hir::DefId(build.defs.len() as u32 - 1);
             build.families[id].defs.push(def);
+        } else {
+            self.systems[system].families[id].failed = true;
         }
     }
 
@@ -756,6 +778,9 @@ impl<'a> Ctx<'a> {
             return None;
         }
         let short = name.rsplit('.').next().unwrap_or(&name).to_string();
+        if matches!(source.scope, Scope::Rollout(_, super::planner::Side::Model)) && !self.rollout_value(&short, &value, e.span) {
+            return None;
+        }
         let values = match self.systems[system].families[id].ty.clone() {
             Some(ty) => self.conform(&value, &ty, &short, e.span)?,
             None => {
@@ -862,11 +887,13 @@ impl<'a> Ctx<'a> {
                 self.site.active.push(id);
             }
             None => {
-                let known: Vec<String> = self.site.vars.iter().map(|(n, _)| n.clone()).collect();
                 self.report(
                     Diagnostic::new(Code::UnknownIndex, name.span, format!("`{}` is no subscript of the left side", name.text))
-                        .suggest(&name.text, known.iter().map(String::as_str)),
+                        .help(format!("put it there, or fold over it: `sum {} in .. {{ .. }}`", name.text)),
                 );
+                // The right side reads it as it was meant.
+                let id = self.new_var(&name.text, name.span, Some(range));
+                self.site.vars.push((name.text.clone(), id));
             }
         }
     }

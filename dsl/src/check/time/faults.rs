@@ -18,6 +18,8 @@ pub(super) struct Fault {
     /// The cluster of equations it was found in. A circle in the same cluster that cannot be computed is the
     /// better explanation, and replaces it.
     pub(super) cluster: Option<u32>,
+    /// What is read there, where a read is at fault.
+    read: Option<FamilyId>,
     pub(super) diagnostic: Diagnostic,
 }
 
@@ -184,7 +186,7 @@ impl Judge<'_> {
     }
 
     fn fault(&mut self, cluster: Option<u32>, diagnostic: Diagnostic) {
-        self.faults.push(Fault { cluster, diagnostic });
+        self.faults.push(Fault { cluster, read: None, diagnostic });
     }
 
     fn endless(&mut self, member: usize, var: VarId, follows: bool, cluster: Option<u32>) {
@@ -235,7 +237,9 @@ impl Judge<'_> {
         let item = &self.items[member];
         if let Some(position) = (0..touched.len()).find(|p| !domain[*p].contains(touched[*p])) {
             let starts = self.is_own(read, cluster);
-            return self.fault(cluster, self.report.outside(item, read, position, &touched, &domain, starts));
+            let diagnostic = self.report.outside(item, read, position, &touched, &domain, starts);
+            let read = if let Target::Family(family) = read.target { Some(family) } else { None };
+            return self.faults.push(Fault { cluster, read, diagnostic });
         }
         let Target::Family(family) = read.target else {
             return;
@@ -244,15 +248,22 @@ impl Judge<'_> {
             return; // The wrong number of subscripts is told elsewhere.
         }
         if let Some(at) = self.covers[family.0 as usize].missing(&touched) {
-            self.fault(cluster, self.report.hole(item, read, &touched, &at));
+            let diagnostic = self.report.hole(item, read, &touched, &at);
+            self.faults.push(Fault { cluster, read: Some(family), diagnostic });
         }
     }
 
     fn conflicts(&mut self) {
         for (id, cover) in self.covers.iter().enumerate().filter(|(id, _)| !self.poisoned[*id]) {
-            for (a, b, at) in cover.conflicts() {
-                let diagnostic = self.report.twice(FamilyId(id as u32), a, b, &at);
-                self.faults.push(Fault { cluster: None, diagnostic });
+            let family = FamilyId(id as u32);
+            let found = cover.conflicts();
+            if !found.is_empty() {
+                // Equations that overlap are not the ones that were meant, and so are the reads of them.
+                self.faults.retain(|fault| fault.read != Some(family));
+            }
+            for (a, b, at) in found {
+                let diagnostic = self.report.twice(family, a, b, &at);
+                self.faults.push(Fault { cluster: None, read: None, diagnostic });
             }
         }
     }

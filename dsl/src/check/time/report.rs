@@ -3,7 +3,7 @@
 use super::View;
 use super::domains::Domains;
 use super::interval::Interval;
-use super::reads::{Item, Origin, Read};
+use super::reads::{Item, Origin, Read, Target};
 use super::words;
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{DefId, FamilyId, Index, VarId};
@@ -113,14 +113,16 @@ impl Report<'_> {
         let view = self.view;
         let (text, target) = (words::read(view, item.vars, read), words::target(view, read.target));
         let (here, there) = (touched[position], domain[position]);
-        let exists = if there.is_empty() { "nowhere".to_owned() } else { format!("for {}", words::intervals(domain)) };
-        let message = format!("`{text}` is read at {}, but `{target}` exists {exists}", words::intervals(touched));
+        let hidden = words::hidden(view, read.target).min(position);
+        let (shown, exists) = (words::intervals(&touched[hidden..]), words::intervals(&domain[hidden..]));
+        let exists = if there.is_empty() { "nowhere".to_owned() } else { format!("for {exists}") };
+        let message = format!("`{text}` is read at {shown}, but `{target}` exists {exists}");
 
         let below = here.meet(Interval { lo: here.lo, hi: there.lo.saturating_sub(1) });
         let above = here.meet(Interval { lo: there.hi.saturating_add(1), hi: here.hi });
         let missing = if below.is_empty() { above } else { below };
         let instance = |at: &str| {
-            let subscripts = read.index.iter().enumerate();
+            let subscripts = read.index.iter().enumerate().skip(hidden);
             words::bracketed(
                 target,
                 subscripts.map(|(p, index)| if p == position { at.to_owned() } else { words::subscript(view, item.vars, index) }),
@@ -129,7 +131,8 @@ impl Report<'_> {
         let diagnostic = Diagnostic::new(Code::OutOfDomain, read.span, message)
             .here(format!("there is no `{}`", instance(&words::interval(missing))));
 
-        if starts && missing.hi.saturating_sub(missing.lo) < 3 {
+        // A fixed index is none of a recurrence.
+        if starts && read.index[position].constant().is_none() && missing.hi.saturating_sub(missing.lo) < 3 {
             let bases: Vec<String> = (missing.lo..=missing.hi).map(|at| format!("{} = ..", instance(&at.to_string()))).collect();
             // A narrower `for` would only move the start.
             return diagnostic.help(format!("say where the recurrence starts: `with {}`", bases.join(", ")));
@@ -153,8 +156,9 @@ impl Report<'_> {
 
     /// A read inside the domain, at a point that no equation gives.
     pub(super) fn hole(&self, item: &Item<'_>, read: &Read<'_>, touched: &[Interval], at: &[i64]) -> Diagnostic {
-        let (text, point) = (words::read(self.view, item.vars, read), words::point(words::target(self.view, read.target), at));
-        let message = format!("`{text}` is read at {}, but no equation gives `{point}`", words::intervals(touched));
+        let (text, point) = (words::read(self.view, item.vars, read), words::point(self.view, read.target, at));
+        let shown = words::intervals(&touched[words::hidden(self.view, read.target).min(touched.len())..]);
+        let message = format!("`{text}` is read at {shown}, but no equation gives `{point}`");
         Diagnostic::new(Code::OutOfDomain, read.span, message)
             .here(format!("needs `{point}`"))
             .help(format!("add an equation or a `with` for `{point}`, or restrict {} with `for`", self.what(item)))
@@ -163,7 +167,7 @@ impl Report<'_> {
     /// Two equations for one point.
     pub(super) fn twice(&self, family: FamilyId, a: DefId, b: DefId, at: &[i64]) -> Diagnostic {
         let (a, b) = (self.view.system.def(a).span, self.view.system.def(b).span);
-        let point = words::point(&self.view.system.family(family).name, at);
+        let point = words::point(self.view, Target::Family(family), at);
         Diagnostic::new(Code::DefinedTwice, a.max(b), format!("two equations give `{point}`"))
             .here("given again here")
             .label(a.min(b), "first given here")

@@ -3,7 +3,7 @@
 use super::View;
 use super::interval::Interval;
 use super::reads::{Read, Target};
-use crate::hir::{Def, Index, Lhs, VarId};
+use crate::hir::{Def, FamilyId, Index, Lhs, VarId};
 
 pub(super) fn var<'a>(view: &View<'a>, var: VarId) -> &'a str {
     &view.vars[var.0 as usize].name
@@ -16,26 +16,40 @@ pub(super) fn target<'a>(view: &View<'a>, target: Target) -> &'a str {
         Target::Family(family) => view.system.families.get(family.0 as usize).map(|f| &f.name),
         Target::Outer(family) => view.outer.and_then(|outer| outer.families.get(family.0 as usize)).map(|f| &f.name),
     };
-    named.map_or("?", String::as_str)
+    named.map_or("?", |name| short(name))
+}
+
+/// A family's name as its author wrote it: `x` of `plan.try.x`.
+pub(super) fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// How many of the first subscripts are not written.
+pub(super) fn hidden(view: &View<'_>, target: Target) -> usize {
+    match target {
+        Target::Family(FamilyId(family)) => view.hidden.get(family as usize).copied().unwrap_or(0),
+        Target::Input(_) | Target::Outer(_) => 0,
+    }
 }
 
 /// `z[t+1]`, as an equation with these variables reads it.
 pub(super) fn read(view: &View<'_>, vars: &[VarId], read: &Read<'_>) -> String {
-    bracketed(target(view, read.target), read.index.iter().map(|index| subscript(view, vars, index)))
+    let written = read.index.iter().skip(hidden(view, read.target));
+    bracketed(target(view, read.target), written.map(|index| subscript(view, vars, index)))
 }
 
 /// `y[i, k+1]`, the left side of an equation.
 pub(super) fn left(view: &View<'_>, def: &Def) -> String {
-    let subscripts = def.lhs.iter().map(|lhs| match *lhs {
+    let subscripts = def.lhs.iter().skip(hidden(view, Target::Family(def.family))).map(|lhs| match *lhs {
         Lhs::At(at) => at.to_string(),
         Lhs::Var { var, offset } => subscript(view, &[], &Index { terms: vec![(var, 1)], offset }),
     });
-    bracketed(&view.system.family(def.family).name, subscripts)
+    bracketed(short(&view.system.family(def.family).name), subscripts)
 }
 
 /// `y[0, 3]`.
-pub(super) fn point(name: &str, at: &[i64]) -> String {
-    bracketed(name, at.iter().map(i64::to_string))
+pub(super) fn point(view: &View<'_>, of: Target, at: &[i64]) -> String {
+    bracketed(target(view, of), at.iter().skip(hidden(view, of)).map(i64::to_string))
 }
 
 pub(super) fn bracketed(name: &str, subscripts: impl Iterator<Item = String>) -> String {

@@ -120,7 +120,7 @@ impl<'a> Ordering<'a> {
         for def in defs {
             let family = self.def(def).family;
             if !std::mem::replace(&mut seen[family.0 as usize], true) {
-                names.push(&self.view.system.family(family).name);
+                names.push(words::short(&self.view.system.family(family).name));
             }
         }
         names

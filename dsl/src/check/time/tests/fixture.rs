@@ -53,8 +53,16 @@ pub(super) fn inside(inputs: &str, outer: Option<&System>, text: &str) -> Solved
 
     let Reader { exprs, mut vars, mut system, sites, inferred, .. } = reader;
     let mut diagnostics = Vec::new();
-    let problem =
-        Problem { exprs: &exprs, vars: &mut vars, system: &mut system, sites: &sites, touched: &[], inputs: &inputs, outer };
+    let problem = Problem {
+        exprs: &exprs,
+        vars: &mut vars,
+        system: &mut system,
+        sites: &sites,
+        touched: &[],
+        inputs: &inputs,
+        outer,
+        hidden: &[],
+    };
     solve(problem, &mut diagnostics);
     Solved { text: text.to_owned(), exprs, vars, inferred, system, sites, inputs, diagnostics }
 }
