@@ -94,7 +94,10 @@ pub(crate) fn load(
         program.files.push(tree.clone());
         program.namespaces.push(Namespace::new());
     }
-    let mut files = Files { loader, sources, diagnostics, program, modules: BTreeMap::new(), open: Vec::new() };
+    // The text itself may be asked for by what it uses: a circle.
+    let file_name = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let open = file_name.strip_suffix(".wm").map(|module| (module.to_string(), None)).into_iter().collect();
+    let mut files = Files { loader, sources, diagnostics, program, modules: BTreeMap::new(), open };
     let id = files.add(name, text);
     (files.program, id)
 }
@@ -105,8 +108,8 @@ struct Files<'a> {
     diagnostics: &'a mut Vec<Diagnostic>,
     program: Program,
     modules: BTreeMap<String, FileId>,
-    /// Modules being read, with the `use` that asked for them.
-    open: Vec<(String, Span)>,
+    /// Modules being read, with the `use` that asked for them; the first is the text itself.
+    open: Vec<(String, Option<Span>)>,
 }
 
 impl Files<'_> {
@@ -183,12 +186,13 @@ impl Files<'_> {
         if let Some((_, first)) = self.open.iter().find(|(name, _)| *name == module.text) {
             let circle: Vec<&str> = self.open.iter().map(|(n, _)| n.as_str()).skip_while(|n| *n != module.text).collect();
             let shown = format!("{} -> {}", circle.join(" -> "), module.text);
-            self.diagnostics.push(
-                Diagnostic::new(Code::ImportCycle, span, format!("`{}` is being read already", module.text))
-                    .label(*first, "asked for here first")
-                    .note(format!("the circle is {shown}"))
-                    .help("move what both files need into a third"),
-            );
+            let d = Diagnostic::new(Code::ImportCycle, span, format!("`{}` is being read already", module.text))
+                .note(format!("the circle is {shown}"))
+                .help("move what both files need into a third");
+            self.diagnostics.push(match first {
+                Some(first) => d.label(*first, "asked for here first"),
+                None => d,
+            });
             return None;
         }
         if let Some(id) = self.modules.get(&module.text) {
@@ -209,7 +213,7 @@ impl Files<'_> {
                 return None;
             }
         };
-        self.open.push((module.text.clone(), span));
+        self.open.push((module.text.clone(), Some(span)));
         let id = stacker::maybe_grow(256 << 10, 4 << 20, || self.add(&loaded.name, &loaded.text));
         self.open.pop();
         self.modules.insert(module.text.clone(), id);
@@ -268,26 +272,34 @@ impl Flat {
 
 /// Flattens a model of a file. `None` after an error that leaves nothing to check.
 pub(crate) fn flatten(program: &Program, file: FileId, model: &ast::Model, diagnostics: &mut Vec<Diagnostic>) -> Option<Flat> {
-    let mut chain = Vec::new();
-    let members = inherit(program, file, model, &mut chain, diagnostics)?;
+    let members = inherit(program, file, model, &mut Vec::new(), diagnostics)?;
     Some(Flat { name: model.name.clone(), members, span: model.span })
 }
 
-fn inherit(
-    program: &Program,
+fn inherit<'a>(
+    program: &'a Program,
     file: FileId,
-    model: &ast::Model,
-    chain: &mut Vec<Span>,
+    model: &'a ast::Model,
+    chain: &mut Vec<&'a ast::Ident>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Vec<Member>> {
-    if chain.contains(&model.span) || chain.len() > 64 {
+    if let Some(first) = chain.iter().position(|name| name.span == model.name.span) {
+        // Told of the circle and not of the model that led to it: from the first of them in the text.
+        let circle = &mut chain[first..];
+        let start = (0..circle.len()).min_by_key(|i| circle[*i].span).unwrap_or(0);
+        circle.rotate_left(start);
+        let names: Vec<String> = circle.iter().chain(&circle[..1]).map(|name| format!("`{}`", name.text)).collect();
         diagnostics.push(
-            Diagnostic::new(Code::ExtendsCycle, model.name.span, format!("`{}` extends itself in the end", model.name.text))
+            Diagnostic::new(Code::ExtendsCycle, circle[0].span, names.join(" extends "))
                 .help("one of the models must stand on its own"),
         );
         return None;
     }
-    chain.push(model.span);
+    if chain.len() >= 64 {
+        diagnostics.push(Diagnostic::new(Code::TooLarge, model.name.span, "more than 64 models extend one another"));
+        return None;
+    }
+    chain.push(&model.name);
     let mut members = Vec::new();
     if let Some(parent) = &model.extends {
         match program.find(file, &parent.text) {
@@ -300,7 +312,7 @@ fn inherit(
                     .suggest(&parent.text, models);
                 if other.is_some() {
                     d = d.note(format!("`{}` is something else", parent.text));
-                } else {
+                } else if d.helps.is_empty() {
                     d = d.help(format!("bring it in with `use FILE::{}`", parent.text));
                 }
                 diagnostics.push(d);

@@ -13,7 +13,6 @@ pub(super) struct ActBuild {
     pub now: VarId,
     pub train: ExprId,
     pub eval: ExprId,
-    pub span: Span,
 }
 
 impl<'a> Ctx<'a> {
@@ -60,8 +59,9 @@ impl<'a> Ctx<'a> {
         for (name, found) in [("train", &train), ("eval", &eval)] {
             if found.is_none() {
                 let what = if name == "train" { "while training" } else { "while evaluating" };
+                let word = Span { hi: span.lo + 3, ..span };
                 self.report(
-                    Diagnostic::new(Code::ActMissing, span, format!("`act` does not say what to do {what}"))
+                    Diagnostic::new(Code::ActMissing, word, format!("`act` does not say what to do {what}"))
                         .help(format!("add `{name} = ..`")),
                 );
             }
@@ -70,7 +70,7 @@ impl<'a> Ctx<'a> {
         self.elaborate_read(ACT);
         self.planner_nexts();
         self.elaborate_read(ACT);
-        Some(ActBuild { now, train, eval, span })
+        Some(ActBuild { now, train, eval })
     }
 
     fn action_value(&mut self, (value, span): (Value<'a>, Span)) -> Option<ExprId> {
@@ -82,10 +82,8 @@ impl<'a> Ctx<'a> {
         if self.same_axes(self.table.axes_of(e), &want) {
             return Some(e);
         }
-        let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&want));
-        self.report(
-            Diagnostic::new(Code::ActShape, span, format!("an action has axes {want}")).here(format!("this has axes {have}")),
-        );
+        let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&want));
+        self.report(Diagnostic::new(Code::ActShape, span, format!("an action has {want}")).here(format!("this has {have}")));
         None
     }
 
@@ -95,13 +93,12 @@ impl<'a> Ctx<'a> {
         let mut roots = vec![act.train, act.eval];
         roots.extend(self.act_next.iter().map(|(_, e)| *e));
         roots.extend(self.systems[ACT].defs.iter().flat_map(|d| d.values.iter().copied()));
-        self.follow(&roots, act.now, 0, false, true, &mut search);
-        while let Some((family, leaf, after)) = search.needed.pop() {
+        self.follow(&roots, (act.now, 0), false, None, &mut search);
+        while let Some(need) = search.needed.pop() {
             let build = &self.systems[TRAIN];
-            let f = &build.families[family.0 as usize];
+            let f = &build.families[need.family.0 as usize];
             if f.arity != 1 {
-                let name = f.name.clone();
-                search.faults.push((act.span, format!("acting needs `{name}`, which is no value of a single step")));
+                search.fault(need.asked, None, format!("acting needs `{}`, which is no value of a single step", f.name));
                 continue;
             }
             let defs: Vec<(VarId, i64, ExprId)> = f
@@ -109,25 +106,23 @@ impl<'a> Ctx<'a> {
                 .iter()
                 .map(|d| &build.defs[d.0 as usize])
                 .filter_map(|d| match d.lhs.first() {
-                    Some(Lhs::Var { var, offset }) => d.values.get(leaf).map(|v| (*var, *offset, *v)),
+                    Some(Lhs::Var { var, offset }) => d.values.get(need.leaf).map(|v| (*var, *offset, *v)),
                     _ => None,
                 })
                 .collect();
             for (var, offset, value) in defs {
-                self.follow(&[value], var, offset, after, false, &mut search);
+                self.follow(&[value], (var, offset), need.after, Some(need.asked), &mut search);
             }
         }
-        for (span, message) in search.faults {
-            self.report(
-                Diagnostic::new(Code::ActFuture, span, message)
-                    .help("acting knows the observation of now, and everything before it"),
-            );
+        for d in search.faults {
+            self.report(d.help("acting knows the observation of now, and everything before it"));
         }
         search.state.into_iter().collect()
     }
 
-    /// Reads of an expression, relative to the step that `var` plus `offset` is.
-    fn follow(&self, roots: &[ExprId], var: VarId, offset: i64, after: bool, acting: bool, search: &mut Search) {
+    /// Reads of an expression, relative to the step that a variable plus an offset is. `asked` is where acting asked for
+    /// the value; none where the expression is acting's own.
+    fn follow(&self, roots: &[ExprId], (var, offset): (VarId, i64), after: bool, asked: Option<Span>, search: &mut Search) {
         let mut seen = HashSet::new();
         let mut open = roots.to_vec();
         while let Some(e) = open.pop() {
@@ -138,7 +133,7 @@ impl<'a> Ctx<'a> {
             let (value, index) = match self.table.op(e) {
                 Op::Input { input, index } => (StateValue::Input(*input), std::slice::from_ref(index)),
                 Op::Outer { family, leaf, index } => (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice()),
-                Op::Read { family, leaf, index } if !acting => {
+                Op::Read { family, leaf, index } if asked.is_some() => {
                     (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice())
                 }
                 op => {
@@ -146,30 +141,53 @@ impl<'a> Ctx<'a> {
                     continue;
                 }
             };
+            let at = (asked.unwrap_or(span), asked.map(|_| span));
             let Some(distance) = distance(index, var, offset) else {
                 // A base case at a fixed step: the carry holds it.
                 if index.iter().any(|i| i.constant().is_none()) {
-                    search.faults.push((span, "acting reads a value at a step that is not now or before".to_string()));
+                    search.fault(at.0, at.1, "acting reads a value at a step that is not now or before".to_string());
                 }
                 continue;
             };
-            search.read(self, value, distance, after, span);
+            search.read(self, value, distance, after, at);
         }
     }
 }
 
+/// A leaf of a family at the present step; `after` once the action is known.
+#[derive(Clone, Copy)]
+struct Need {
+    family: FamilyId,
+    leaf: usize,
+    after: bool,
+    /// Where acting reads what led here.
+    asked: Span,
+}
+
 struct Search {
-    /// Leaves of families at the present step; `true` once the action is known.
-    needed: Vec<(FamilyId, usize, bool)>,
+    needed: Vec<Need>,
     seen: HashSet<(FamilyId, usize, bool)>,
     state: BTreeSet<ActState>,
-    faults: Vec<(Span, String)>,
+    faults: Vec<Diagnostic>,
 }
 
 impl Search {
-    fn read(&mut self, cx: &Ctx<'_>, value: StateValue, distance: i64, after: bool, span: Span) {
+    /// A read that acting cannot make; `because` is the equation's own read, where it is not acting's.
+    fn fault(&mut self, asked: Span, because: Option<Span>, message: String) {
+        let d = Diagnostic::new(Code::ActFuture, asked, message);
+        self.faults.push(match because {
+            Some(because) if because != asked => d.here("this needs it").label(because, "read here"),
+            _ => d,
+        });
+    }
+
+    fn read(&mut self, cx: &Ctx<'_>, value: StateValue, distance: i64, after: bool, (asked, because): (Span, Option<Span>)) {
+        let name = match value {
+            StateValue::Input(input) => &cx.inputs[input].name,
+            StateValue::Family { family, .. } => &cx.systems[TRAIN].families[family.0 as usize].name,
+        };
         if distance > 0 {
-            self.faults.push((span, "acting would need the next step".to_string()));
+            self.fault(asked, because, format!("acting would need `{name}[t+{distance}]`, which is not there yet"));
             return;
         }
         if distance < 0 {
@@ -177,24 +195,25 @@ impl Search {
                 && let StateValue::Family { family, leaf } = value
             {
                 // The next step needs it: it is computed once the action is known.
-                self.need(family, leaf, true);
+                self.need(Need { family, leaf, after: true, asked });
             }
             return;
         }
         match value {
             StateValue::Input(input) => {
                 if cx.inputs[input].outcome && !after {
-                    let name = &cx.inputs[input].name;
-                    self.faults.push((span, format!("acting would need `{name}` of now, which it decides or brings about")));
+                    let action = cx.members.action.is_some_and(|(a, _)| a.name.text == *name);
+                    let why = if action { "which is what it decides" } else { "which its action brings about" };
+                    self.fault(asked, because, format!("acting would need `{name}[t]`, {why}"));
                 }
             }
-            StateValue::Family { family, leaf } => self.need(family, leaf, after),
+            StateValue::Family { family, leaf } => self.need(Need { family, leaf, after, asked }),
         }
     }
 
-    fn need(&mut self, family: FamilyId, leaf: usize, after: bool) {
-        if self.seen.insert((family, leaf, after)) {
-            self.needed.push((family, leaf, after));
+    fn need(&mut self, need: Need) {
+        if self.seen.insert((need.family, need.leaf, need.after)) {
+            self.needed.push(need);
         }
     }
 }

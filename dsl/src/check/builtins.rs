@@ -180,11 +180,11 @@ impl<'a> Ctx<'a> {
     }
 
     fn mismatch(&mut self, (x, l): (ExprId, Span), (y, r): (ExprId, Span)) -> Value<'a> {
-        let (one, other) = (self.table.show(self.table.axes_of(x)), self.table.show(self.table.axes_of(y)));
+        let (one, other) = (self.table.having(self.table.axes_of(x)), self.table.having(self.table.axes_of(y)));
         self.report(
             Diagnostic::new(Code::AxesMismatch, r, "axes do not line up")
-                .here(format!("this has axes {other}"))
-                .label(l, format!("this has axes {one}"))
+                .here(format!("this has {other}"))
+                .label(l, format!("this has {one}"))
                 .help("one side's axes must contain the other's"),
         );
         Value::Error
@@ -209,7 +209,7 @@ impl<'a> Ctx<'a> {
         if let Value::Bool(c) = c.value {
             return if c { a.value } else { b.value };
         }
-        let Some(cond) = self.as_tensor(&c.value, c.span) else { return Value::Error };
+        let Some(cond) = self.as_condition(&c.value, c.span) else { return Value::Error };
         if let (Value::Record(x), Value::Record(y)) = (&a.value, &b.value) {
             let same = x.fields.len() == y.fields.len() && x.fields.iter().zip(&y.fields).all(|((m, _), (n, _))| m == n);
             if !same {
@@ -325,10 +325,9 @@ impl<'a> Ctx<'a> {
     }
 
     fn no_such_axis(&mut self, e: ExprId, axis: AxisId, span: Span) -> Value<'a> {
-        let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.name(axis).to_string());
+        let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.name(axis).to_string());
         self.report(
-            Diagnostic::new(Code::UnknownAxis, span, format!("this value has no axis `{want}`"))
-                .here(format!("it has axes {have}")),
+            Diagnostic::new(Code::UnknownAxis, span, format!("this value has no axis `{want}`")).here(format!("it has {have}")),
         );
         Value::Error
     }
@@ -355,10 +354,10 @@ impl<'a> Ctx<'a> {
             None => match self.table.axes_of(e) {
                 [axis] => Some(*axis),
                 axes => {
-                    let shown = self.table.show(axes);
+                    let shown = self.table.having(axes);
                     self.report(
                         Diagnostic::new(Code::OverMissing, at, format!("`{what}` must know over which axis"))
-                            .here(format!("this has axes {shown}"))
+                            .here(format!("this has {shown}"))
                             .help("name it: `over = N`"),
                     );
                     None
@@ -735,7 +734,7 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         };
         if k < 1 || k > of || of > i64::from(u32::MAX) {
-            return self.error(Code::BadSetting, count.span, format!("{k} distinct places out of {of}"));
+            return self.error(Code::BadSetting, count.span, format!("there are no {k} distinct places out of {of}"));
         }
         let into = self.table.new_axis("pick", Size::known(k));
         let from = if self.site.system == ACT { super::DrawFrom::Sample } else { super::DrawFrom::Shared };

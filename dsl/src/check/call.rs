@@ -8,7 +8,7 @@ use super::value::{Callable, DistValue, Env, Found, LazyKind, Mode, Sees, Slot, 
 use super::{Ctx, MAX_CALLS};
 use crate::ast::{self, ArgKind, Expr, ExprKind, Ident, ParamDecl, Shape, Stmt, StmtKind, Type};
 use crate::diagnostics::{Code, Diagnostic};
-use crate::hir::{self, AxisId, ExprId};
+use crate::hir::{self, AxisId};
 use crate::source::Span;
 
 /// An evaluated argument.
@@ -150,7 +150,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    fn positional(&mut self, args: &[Arg<'a>], what: &str) -> Option<Vec<Value<'a>>> {
+    fn positional(&mut self, args: &[Arg<'a>], what: &str) -> Option<Vec<(Value<'a>, Span)>> {
         if let Some(arg) = args.iter().find(|a| a.name.is_some()) {
             self.report(Diagnostic::new(
                 Code::WrongArguments,
@@ -159,7 +159,7 @@ impl<'a> Ctx<'a> {
             ));
             return None;
         }
-        Some(args.iter().map(|a| a.value.clone()).collect())
+        Some(args.iter().map(|a| (a.value.clone(), a.span)).collect())
     }
 
     /// Enters a call, unless it is one too many.
@@ -195,6 +195,7 @@ impl<'a> Ctx<'a> {
         let env = scope.child();
         let outer_expected = self.expected.take();
         let user = (f.span.file.0 as usize) >= crate::resolve::PRELUDE.len();
+        let tracked = if user { args.iter().map(|a| self.leaves_quietly(&a.value)).collect() } else { Vec::new() };
         let value = match self.bind_params(&f.name.text, &f.params, args, &env, span, user) {
             Some(()) => self.run(&f.body, &env, &f.name, f.span),
             None => Value::Error,
@@ -205,7 +206,7 @@ impl<'a> Ctx<'a> {
         };
         self.expected = outer_expected;
         self.calls.pop();
-        value
+        self.note_call(value, tracked)
     }
 
     fn returned(&mut self, value: Value<'a>, shape: &'a Shape, env: &Env<'a>, name: &Ident, span: Span) -> Value<'a> {
@@ -213,9 +214,9 @@ impl<'a> Ctx<'a> {
         if self.same_axes(self.table.axes_of(e), &want) {
             return value;
         }
-        let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&want));
+        let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&want));
         self.report(
-            Diagnostic::new(Code::AxesMismatch, span, format!("`{}` returns axes {have}", name.text))
+            Diagnostic::new(Code::AxesMismatch, span, format!("`{}` returns {have}", name.text))
                 .label(shape.span, format!("and says {want}")),
         );
         Value::Error
@@ -334,10 +335,10 @@ impl<'a> Ctx<'a> {
                 }
                 return Some(Value::tensor(self.table.broadcast(e, &want, at)));
             }
-            let (have, want) = (self.table.show(&have), self.table.show(&want));
+            let (have, want) = (self.table.having(&have), self.table.having(&want));
             self.report(
-                Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` wants `{}` with axes {want}", param.name.text))
-                    .here(format!("this has axes {have}")),
+                Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` wants `{}` with {want}", param.name.text))
+                    .here(format!("this has {have}")),
             );
             return None;
         }
@@ -381,12 +382,12 @@ impl<'a> Ctx<'a> {
         let fixed = shape.axes.len() - usize::from(rest.is_some());
         let fits = if rest.is_some() { have.len() >= fixed } else { have.len() == fixed };
         if !fits {
-            let shown = self.table.show(have);
+            let shown = self.table.having(have);
             let letters: Vec<String> =
                 shape.axes.iter().map(|a| format!("{}{}", a.name.text, if a.rest { ".." } else { "" })).collect();
             self.report(
                 Diagnostic::new(Code::AxesMismatch, span, format!("the shape [{}] is wanted here", letters.join(", ")))
-                    .here(format!("this has axes {shown}")),
+                    .here(format!("this has {shown}")),
             );
             return None;
         }
@@ -484,7 +485,7 @@ impl<'a> Ctx<'a> {
                         }
                         Value::Error => return Flow::Failed,
                         // Sizes that the task gives: decided when they are known.
-                        Value::Tensor(t) if self.depends_on_sizes_only(t.expr) => {}
+                        Value::Tensor(t) if self.sizes_in(t.expr).is_some() => {}
                         other => {
                             self.report(Diagnostic::new(
                                 Code::NotStatic,
@@ -500,30 +501,17 @@ impl<'a> Ctx<'a> {
         Flow::Go
     }
 
-    fn depends_on_sizes_only(&self, e: ExprId) -> bool {
-        let mut open = vec![e];
-        let mut any = false;
-        while let Some(e) = open.pop() {
-            match self.table.op(e) {
-                hir::Op::Size(_) => any = true,
-                hir::Op::Const(_) | hir::Op::Unary(..) | hir::Op::Binary(..) => self.table.op(e).operands(|x| open.push(x)),
-                _ => return false,
-            }
-        }
-        any
-    }
-
     /// A loop that is written out.
     fn stack(&mut self, index: Option<&Ident>, item: &Ident, over: &'a Expr, body: &'a [Stmt], env: &Env<'a>) -> Flow<'a> {
         let values: Vec<Value<'a>> = match self.eval(over, env) {
-            Value::Range { lo, hi, inclusive } => {
-                let (lo, hi) = (lo as i64, hi as i64 + i64::from(inclusive));
+            value @ Value::Range { .. } => {
+                let Some((lo, hi)) = self.whole_range(&value, over.span) else { return Flow::Failed };
                 if hi - lo > 10_000 {
                     self.report(
                         Diagnostic::new(
                             Code::TooLarge,
                             over.span,
-                            format!("this loop runs {} times, and each is written out", hi - lo),
+                            format!("this loop runs {} times, and each is written out", super::thousands(&(hi - lo).to_string())),
                         )
                         .help("loops over time are subscripts, not `stack`"),
                     );
@@ -683,8 +671,8 @@ impl<'a> Ctx<'a> {
         }
         let Some(e) = self.as_tensor(&value, span) else { return Value::Error };
         if !self.same_axes(self.table.axes_of(e), &out) {
-            let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&out));
-            let d = Diagnostic::new(Code::AxesMismatch, block.name.span, format!("`{name}` returns axes {have}"));
+            let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&out));
+            let d = Diagnostic::new(Code::AxesMismatch, block.name.span, format!("`{name}` returns {have}"));
             self.report(match &block.out {
                 Some(shape) => d.label(shape.span, format!("and says {want}")),
                 None => d.note(format!("it should return {want}")),
@@ -719,14 +707,14 @@ impl<'a> Ctx<'a> {
                 (e, vec![axis])
             }
             _ => {
-                let shown = leaves.first().map(|e| self.table.show(self.table.axes_of(*e))).unwrap_or_default();
+                let shown = leaves.first().map(|e| self.table.having(self.table.axes_of(*e))).unwrap_or_default();
                 self.report(
                     Diagnostic::new(
                         Code::AxesMismatch,
                         span,
                         format!("`{name}` wants {} with {}", param.name.text, super::module::count(shape.axes.len(), "axis")),
                     )
-                    .here(format!("this has axes {shown}")),
+                    .here(format!("this has {shown}")),
                 );
                 return None;
             }
@@ -863,9 +851,9 @@ impl<'a> Ctx<'a> {
                     let value = self.eval(&carry.init, env);
                     let e = self.as_tensor(&value, carry.init.span)?;
                     if self.table.axes_of(e).iter().any(|a| !axes.contains(a)) {
-                        let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&axes));
+                        let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&axes));
                         self.report(
-                            Diagnostic::new(Code::AxesMismatch, carry.init.span, format!("the carry has axes {want}"))
+                            Diagnostic::new(Code::AxesMismatch, carry.init.span, format!("the carry has {want}"))
                                 .here(format!("its start has {have}")),
                         );
                         return None;
@@ -919,10 +907,10 @@ impl<'a> Ctx<'a> {
         if self.table.axes_of(e).iter().any(|a| !axes.contains(a))
             || (self.table.axes_of(e).len() != axes.len() && !matches!(value, Value::Num(_) | Value::Zeros))
         {
-            let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&axes));
+            let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&axes));
             self.report(
-                Diagnostic::new(Code::AxesMismatch, span, format!("the carry `{}` has axes {want}", name.text))
-                    .here(format!("this has axes {have}")),
+                Diagnostic::new(Code::AxesMismatch, span, format!("the carry `{}` has {want}", name.text))
+                    .here(format!("this has {have}")),
             );
             env.set(&format!("next {}", name.text), Value::Error);
             return;

@@ -65,6 +65,9 @@ impl<'a> Ctx<'a> {
                     Value::Bool(false) => self.eval(other, env),
                     Value::Error => Value::Error,
                     Value::Tensor(_) => {
+                        if self.needs_task(&c, cond.span) {
+                            return Value::Error;
+                        }
                         self.report(
                             Diagnostic::new(Code::NotStatic, cond.span, "the condition of an `if` must be known when compiling")
                                 .help("to choose entry by entry while the model runs, write `select(condition, one, other)`"),
@@ -108,10 +111,10 @@ impl<'a> Ctx<'a> {
                     // Not a block: the arrow only says what the axes are.
                     let Some(t) = self.as_tensor(&value, inner.span) else { return Value::Error };
                     if !self.same_axes(self.table.axes_of(t), &axes) {
-                        let (have, want) = (self.table.show(self.table.axes_of(t)), self.table.show(&axes));
+                        let (have, want) = (self.table.having(self.table.axes_of(t)), self.table.having(&axes));
                         self.report(
                             Diagnostic::new(Code::AxesMismatch, inner.span, "axes do not line up")
-                                .here(format!("this has axes {have}"))
+                                .here(format!("this has {have}"))
                                 .label(shape.span, format!("and should have {want}")),
                         );
                         return Value::Error;
@@ -212,6 +215,14 @@ impl<'a> Ctx<'a> {
         if self.clashes.contains(text) {
             return Some(Value::Error);
         }
+        let value = self.model_member(text, span);
+        if value.is_some() && !self.named.contains(text) {
+            self.named.insert(text.to_string());
+        }
+        value
+    }
+
+    fn model_member(&mut self, text: &str, span: Span) -> Option<Value<'a>> {
         if let Some(f) = self.family_named(text) {
             return Some(Value::Family(f));
         }
@@ -448,10 +459,10 @@ impl<'a> Ctx<'a> {
                         if self.is_doubtful(t) {
                             return Value::Error;
                         }
-                        let (have, want) = (self.table.show(self.table.axes_of(t)), self.table.show(&axes));
+                        let (have, want) = (self.table.having(self.table.axes_of(t)), self.table.having(&axes));
                         self.report(
                             Diagnostic::new(Code::AxesMismatch, name.span, "axes do not line up")
-                                .here(format!("`{}` has axes {want}, and this has {have}", name.text)),
+                                .here(format!("`{}` has {want}, and this has {have}", name.text)),
                         );
                         return Value::Error;
                     }
@@ -492,8 +503,12 @@ impl<'a> Ctx<'a> {
             }
             (Un::Not, Value::Bool(b)) => Value::Bool(!b),
             (Un::Neg, Value::Zeros) => Value::Zeros,
-            (op, v) => {
-                let op = if op == Un::Neg { UnaryOp::Neg } else { UnaryOp::Not };
+            (Un::Not, v) => match self.as_condition(v, span) {
+                Some(e) => Value::tensor(self.table.unary(UnaryOp::Not, e, span)),
+                None => Value::Error,
+            },
+            (Un::Neg, v) => {
+                let op = UnaryOp::Neg;
                 self.map(v, span, &mut |cx, e| Some(cx.table.unary(op, e, span)))
             }
         }
@@ -505,6 +520,11 @@ impl<'a> Ctx<'a> {
         }
         if let Some(value) = self.fold_static(op, a, b) {
             return value;
+        }
+        if let Bin::And | Bin::Or = op
+            && (self.as_condition(a, l.span).is_none() || self.as_condition(b, r.span).is_none())
+        {
+            return Value::Error;
         }
         // Records meet records field by field, and numbers meet every field.
         if let (Value::Record(_), _) | (_, Value::Record(_)) = (a, b) {
@@ -591,10 +611,10 @@ impl<'a> Ctx<'a> {
             }
             self.diagnostics.retain(|d| !inside(d));
         }
-        let (one, other) = (self.table.show(&a), self.table.show(&b));
+        let (one, other) = (self.table.having(&a), self.table.having(&b));
         let d = Diagnostic::new(Code::AxesMismatch, r.span, "axes do not line up")
-            .here(format!("this has axes {other}"))
-            .label(l.span, format!("this has axes {one}"));
+            .here(format!("this has {other}"))
+            .label(l.span, format!("this has {one}"));
         self.report(match hint {
             Some(hint) => d.help(hint),
             None if a.iter().any(|x| b.contains(x)) => {
@@ -663,11 +683,11 @@ impl<'a> Ctx<'a> {
         let (Some(x), Some(y)) = (self.as_tensor(a, l), self.as_tensor(b, r)) else { return Value::Error };
         let over: Vec<AxisId> = self.table.axes_of(x).iter().copied().filter(|ax| self.table.axes_of(y).contains(ax)).collect();
         if over.is_empty() {
-            let (one, other) = (self.table.show(self.table.axes_of(x)), self.table.show(self.table.axes_of(y)));
+            let (one, other) = (self.table.having(self.table.axes_of(x)), self.table.having(self.table.axes_of(y)));
             self.report(
                 Diagnostic::new(Code::NothingShared, span, "`@` sums over shared axes, and these share none")
-                    .label(l, format!("this has axes {one}"))
-                    .label(r, format!("this has axes {other}"))
+                    .label(l, format!("this has {one}"))
+                    .label(r, format!("this has {other}"))
                     .help("for every pair of entries, write `outer(a, b)`"),
             );
             return Value::Error;
@@ -801,13 +821,10 @@ impl<'a> Ctx<'a> {
         let domain = self.eval(over, env);
         let (range, axis) = match &domain {
             Value::Error => return Value::Error,
-            Value::Range { lo, hi, inclusive } => {
-                let (lo, hi) = (*lo, *hi + if *inclusive { 1.0 } else { 0.0 });
-                if lo.fract() != 0.0 || hi.fract() != 0.0 || (hi - lo).abs() > 1e9 {
-                    return self.error(Code::WrongKind, over.span, "a fold runs over whole numbers");
-                }
-                ((lo as i64, hi as i64), None)
-            }
+            Value::Range { .. } => match self.whole_range(&domain, over.span) {
+                Some(range) => (range, None),
+                None => return Value::Error,
+            },
             Value::Dim(axis) => match self.as_int(&domain, over.span) {
                 Some(n) => ((0, n), Some(*axis)),
                 None => return Value::Error,

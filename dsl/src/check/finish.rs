@@ -9,6 +9,7 @@ use super::system::SystemBuild;
 use super::{ACT, Ctx, DrawFrom, EVALUATE, TRAIN, time};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, ExprId, Family, Index, Op, ParamId, System, VarId};
+use crate::source::Span;
 
 impl<'a> Ctx<'a> {
     pub(super) fn finish(
@@ -39,7 +40,8 @@ impl<'a> Ctx<'a> {
         if self.members.losses.is_empty() && !self.params.is_empty() {
             self.missing("loss", "nothing would be learned: `loss dyn 1.0 = ..`");
         }
-        if clean {
+        // A mistake may be why something is not reached.
+        if !self.diagnostics.iter().any(Diagnostic::is_error) {
             self.unreached(&objective.losses, &objective.optimizers);
             self.unused();
         }
@@ -122,6 +124,10 @@ impl<'a> Ctx<'a> {
             // Acting reads the training's values at "now", which `act_state` follows itself.
             let inputs =
                 if id == ACT { inputs.into_iter().map(|(n, _)| (n, (i64::MIN / 4, i64::MAX / 4))).collect() } else { inputs };
+            let time = self.dims.time.clone().filter(|_| id != ACT).and_then(|name| {
+                let axis = self.dims.get(&name, self.sizes)?;
+                Some((name, self.table.size(axis).value()?))
+            });
             let hidden: Vec<usize> = self.systems[id].families.iter().map(super::system::FamilyBuild::hidden).collect();
             time::solve(
                 time::Problem {
@@ -132,6 +138,7 @@ impl<'a> Ctx<'a> {
                     touched: &self.systems[id].touched,
                     inputs: &inputs,
                     outer: None,
+                    time: time.as_ref().map(|(name, steps)| (name.as_str(), *steps)),
                     hidden: &hidden,
                 },
                 &mut found,
@@ -158,6 +165,7 @@ impl<'a> Ctx<'a> {
         for site in &objective.train_sites {
             values.extend(site.values.iter().map(|v| (*v, site.vars.first().copied())));
         }
+        let mut told: Vec<Span> = Vec::new();
         let mut seen = std::collections::HashSet::new();
         for (root, var) in values {
             let mut open = vec![root];
@@ -166,24 +174,26 @@ impl<'a> Ctx<'a> {
                     continue;
                 }
                 let span = self.table.nodes[e.0 as usize].span;
-                let index: &[Index] = match self.table.op(e) {
-                    Op::Input { index, .. } => std::slice::from_ref(index),
-                    Op::Read { index, .. } => index,
+                let (index, name): (&[Index], &str) = match self.table.op(e) {
+                    Op::Input { index, input } => (std::slice::from_ref(index), &self.inputs[*input].name),
+                    Op::Read { index, family, .. } => (index, &train.families[family.0 as usize].name),
                     op => {
                         op.operands(|x| open.push(x));
                         continue;
                     }
                 };
                 if index.iter().any(|i| i.shifted().is_none_or(|(v, c)| Some(v) != var || c != 0)) {
-                    self.report(
-                        Diagnostic::new(
-                            Code::NotPointwise,
-                            span,
-                            "an on-policy update sees single steps, and this is another step",
-                        )
-                        .help("compute it when the data is collected: `record x[t] = ..`"),
-                    );
-                    return;
+                    if told.contains(&span) {
+                        continue;
+                    }
+                    told.push(span);
+                    let d = Diagnostic::new(
+                        Code::NotPointwise,
+                        span,
+                        format!("an on-policy update sees single steps, and this reads another step of `{name}`"),
+                    )
+                    .help("compute it when the data is collected: `record x[t] = ..`");
+                    self.report(d);
                 }
             }
         }
@@ -202,30 +212,42 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// What the model itself declares and nothing reads. What it inherits and does not need costs nothing.
     fn unused(&mut self) {
         let mut found = Vec::new();
+        let mut tell = |name: &str, span: Span, help: &str| {
+            if self.flat.owns(span) {
+                found.push(Diagnostic::new(Code::Unused, span, format!("nothing reads {name}")).help(help));
+            }
+        };
         for f in &self.systems[TRAIN].families {
             let input = self.inputs.iter().any(|i| i.name == f.name);
-            let read = f.used
-                || f.record
-                || input
-                || self.systems[EVALUATE].find(&f.name).is_some_and(|id| self.systems[EVALUATE].families[id].used);
-            if !read {
-                found.push(
-                    Diagnostic::new(Code::Unused, f.span, format!("nothing reads `{}`", f.name))
-                        .help("use it in a loss, or leave it out"),
-                );
+            let evaluated = self.systems[EVALUATE].find(&f.name).map(|id| &self.systems[EVALUATE].families[id]);
+            if !(f.used || input || evaluated.is_some_and(|f| f.used)) {
+                tell(&format!("`{}`", f.name), f.span, "use it in a loss, or leave it out");
             }
         }
-        let uses = |i: usize| self.table.nodes.iter().any(|n| n.op == Op::Schedule(i));
         for (i, s) in self.schedules.iter().enumerate() {
-            if !uses(i) {
-                found.push(
-                    Diagnostic::new(Code::Unused, s.span, format!("nothing reads the schedule `{}`", s.name))
-                        .help("leave it out"),
-                );
+            if !self.table.nodes.iter().any(|n| n.op == Op::Schedule(i)) {
+                tell(&format!("the schedule `{}`", s.name), s.span, "leave it out");
             }
         }
+        let m = &self.members;
+        let declared = m.dims.iter().map(|b| (&b.name, "the size")).chain(m.consts.iter().map(|b| (&b.name, "the constant")));
+        let declared = declared.chain(m.fns.values().map(|f| (&f.name, "the function")));
+        let declared = declared.chain(m.planners.iter().map(|p| (&p.name, "the planner")));
+        for (name, kind) in declared {
+            if !self.named.contains(&name.text) {
+                tell(&format!("{kind} `{}`", name.text), name.span, "leave it out, or see whether another name was meant");
+            }
+        }
+        for (name, _) in &m.slows {
+            if !self.named.contains(&format!("slow.{}", name.text)) {
+                let help = format!("call it with `slow.{}(..)`, or leave it out", name.text);
+                tell(&format!("the slow copy of `{}`", name.text), name.span, &help);
+            }
+        }
+        found.sort_by_key(|d| d.primary.span);
         for d in found {
             self.report(d);
         }

@@ -191,6 +191,8 @@ pub(crate) struct Ctx<'a> {
     sizes: Sizes,
     /// Names with two meanings: reported once, and silent wherever they are used.
     clashes: HashSet<String>,
+    /// Members of the model that something named.
+    named: HashSet<String>,
     dims: declare::Dims,
     inputs: Vec<hir::Input>,
     latents: Vec<hir::Latent>,
@@ -243,6 +245,7 @@ impl<'a> Ctx<'a> {
             members: Members::default(),
             sizes: Sizes::Train,
             clashes: HashSet::new(),
+            named: HashSet::new(),
             dims: declare::Dims::default(),
             inputs: Vec::new(),
             latents: Vec::new(),
@@ -277,6 +280,7 @@ impl<'a> Ctx<'a> {
     fn report(&mut self, diagnostic: Diagnostic) {
         let mut d = diagnostic;
         let in_prelude = |s: Span| (s.file.0 as usize) < resolve::PRELUDE.len();
+        let mut again = self.sizes == Sizes::Evaluate;
         if in_prelude(d.primary.span)
             && let Some((name, call)) = self.calls.iter().rev().find(|(_, s)| !in_prelude(*s)).cloned()
         {
@@ -288,9 +292,9 @@ impl<'a> Ctx<'a> {
                 format!("in this use of `{name}`: {}", inner.text)
             };
             d.secondary.retain(|l| !in_prelude(l.span));
+            again = true;
         }
-        // The evaluation repeats the training's equations at other sizes.
-        let again = self.sizes == Sizes::Evaluate;
+        // The evaluation repeats the training's equations at other sizes; one use of the prelude is one mistake.
         let told = |other: &Diagnostic| *other == d || again && (other.code, other.primary.span) == (d.code, d.primary.span);
         if self.diagnostics.len() < MAX_DIAGNOSTICS && !self.diagnostics.iter().any(told) {
             self.diagnostics.push(d);
@@ -401,4 +405,22 @@ fn item_value<'a>(item: &'a Item) -> Option<Value<'a>> {
         Item::Dist(d) => Callable::Dist(d),
         Item::Use(_) | Item::Model(_) | Item::Planner(_) | Item::Optimizer(_) | Item::Tasks(_) => return None,
     }))
+}
+
+/// Numbers in a text as people read them: `16*O + 7046` as `16*O + 7,046`.
+fn thousands(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        out.push_str(&rest[..start]);
+        let number = rest[start..].split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        for (i, digit) in number.char_indices() {
+            if i > 0 && (number.len() - i).is_multiple_of(3) {
+                out.push(',');
+            }
+            out.push(digit);
+        }
+        rest = &rest[start + number.len()..];
+    }
+    out + rest
 }

@@ -174,7 +174,7 @@ impl<'a> Ctx<'a> {
             let Some(tau) = self.as_number(&value, setting.value.span) else { continue };
             if !(0.0..=1.0).contains(&tau) {
                 self.report(
-                    Diagnostic::new(Code::BadSetting, setting.value.span, format!("`tau` is {tau}"))
+                    Diagnostic::new(Code::BadSetting, setting.value.span, format!("`tau` cannot be {tau}"))
                         .help("it is the share of the fast copy in each update: between 0 and 1, mostly 0.01"),
                 );
             }
@@ -235,6 +235,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn slow(&mut self, name: &Ident) -> Value<'a> {
         match self.module_named(&name.text) {
             Some(module) if self.modules[module].slow.is_some() => {
+                self.named.insert(format!("slow.{}", name.text));
                 self.modules[module].used = true;
                 self.instantiate(module);
                 Value::Callable(Callable::Net { module, mode: Mode::Slow })
@@ -370,7 +371,7 @@ impl<'a> Ctx<'a> {
         let Some(out) = self.as_tensor(&value, memory.block.span) else { return };
         let have = self.table.axes_of(out).to_vec();
         if have.len() != memory.out.axes.len() {
-            let shown = self.table.show(&have);
+            let shown = self.table.having(&have);
             self.report(
                 Diagnostic::new(Code::AxesMismatch, memory.out.span, format!("`{}` returns {shown}", memory.block.name.text))
                     .help("name as many axes as it returns"),
@@ -576,7 +577,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Stand-ins for a module's arguments.
-    fn stand_ins(&mut self, module: usize, span: Span) -> Option<Vec<Value<'a>>> {
+    fn stand_ins(&mut self, module: usize, span: Span) -> Option<Vec<(Value<'a>, Span)>> {
         let inputs = self.modules[module].inputs.clone();
         let mut args = Vec::new();
         for input in inputs {
@@ -593,7 +594,7 @@ impl<'a> Ctx<'a> {
                 }
                 InputTy::Unknown => return None,
             };
-            args.push(value);
+            args.push((value, span));
         }
         Some(args)
     }
@@ -630,7 +631,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Checks arguments against a module's parameters; their arrays, laid side by side where the block reads one vector.
-    fn net_args(&mut self, module: usize, args: Vec<Value<'a>>, span: Span) -> Option<Vec<Value<'a>>> {
+    fn net_args(&mut self, module: usize, args: Vec<(Value<'a>, Span)>, span: Span) -> Option<Vec<Value<'a>>> {
         let inputs = self.modules[module].inputs.clone();
         let name = self.modules[module].name.clone();
         if args.len() != inputs.len() {
@@ -646,11 +647,11 @@ impl<'a> Ctx<'a> {
             return None;
         }
         let mut parts: Vec<Vec<ExprId>> = Vec::new();
-        for (input, arg) in inputs.iter().zip(&args) {
+        for (input, (arg, at)) in inputs.iter().zip(&args) {
             if arg.is_error() {
                 return None;
             }
-            parts.push(self.net_arg(&name, input, arg, span)?);
+            parts.push(self.net_arg(&name, input, arg, *at)?);
         }
         let block = match self.modules[module].decl {
             Decl::Net(net) => self.block_named(&net.block)?,
@@ -687,28 +688,25 @@ impl<'a> Ctx<'a> {
 
     fn net_arg(&mut self, net: &str, input: &Input, arg: &Value<'a>, span: Span) -> Option<Vec<ExprId>> {
         let wrong = |cx: &mut Self, have: String, want: String| {
-            cx.report(
-                Diagnostic::new(Code::AxesMismatch, span, format!("`{net}` wants `{}` with axes {want}", input.name))
-                    .here(format!("gets {have}")),
-            );
+            cx.report(Diagnostic::new(Code::AxesMismatch, span, format!("`{net}` wants `{}` {want}", input.name)).here(have));
             None
         };
         match &input.ty {
             InputTy::Unknown => None,
             InputTy::Latent(i) => {
                 let fields = self.latents[*i].fields.clone();
-                let want = format!("of the latent `{}`", self.latents[*i].name);
-                let Value::Record(r) = arg else { return wrong(self, arg.describe().to_string(), want) };
+                let want = format!("to be a value of the latent `{}`", self.latents[*i].name);
+                let Value::Record(r) = arg else { return wrong(self, format!("this is {}", arg.describe()), want) };
                 let r = r.clone();
                 let mut parts = Vec::new();
                 for (name, axes) in &fields {
                     let Some((_, v)) = r.fields.iter().find(|(n, _)| n == name) else {
-                        return wrong(self, format!("a record without `{name}`"), want);
+                        return wrong(self, format!("this has no field `{name}`"), want);
                     };
                     let e = self.as_tensor(v, span)?;
                     if !self.same_axes(self.table.axes_of(e), axes) {
-                        let have = self.table.show(self.table.axes_of(e));
-                        return wrong(self, format!("`{name}` with axes {have}"), want);
+                        let have = self.table.having(self.table.axes_of(e));
+                        return wrong(self, format!("`{name}` of this has {have}"), want);
                     }
                     parts.push(e);
                 }
@@ -717,8 +715,8 @@ impl<'a> Ctx<'a> {
             InputTy::Axes(axes) => {
                 let e = self.as_tensor(arg, span)?;
                 if !self.same_axes(self.table.axes_of(e), axes) {
-                    let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(axes));
-                    return wrong(self, have, want);
+                    let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(axes));
+                    return wrong(self, format!("this has {have}"), format!("with {want}"));
                 }
                 Some(vec![e])
             }
@@ -726,15 +724,15 @@ impl<'a> Ctx<'a> {
                 let axes = self.modules[*m].memory_out.clone();
                 let e = self.as_tensor(arg, span)?;
                 if !self.same_axes(self.table.axes_of(e), &axes) {
-                    let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&axes));
-                    return wrong(self, have, want);
+                    let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&axes));
+                    return wrong(self, format!("this has {have}"), format!("with {want}"));
                 }
                 Some(vec![e])
             }
         }
     }
 
-    pub(super) fn call_net(&mut self, module: usize, mode: Mode, args: Vec<Value<'a>>, span: Span) -> Value<'a> {
+    pub(super) fn call_net(&mut self, module: usize, mode: Mode, args: Vec<(Value<'a>, Span)>, span: Span) -> Value<'a> {
         let Decl::Net(net) = self.modules[module].decl else { return Value::Error };
         let out = self.modules[module].out.clone();
         let raw: Vec<Vec<AxisId>> = match &out {
@@ -743,7 +741,7 @@ impl<'a> Ctx<'a> {
             Out::Dist { raw, .. } => raw.iter().map(|(_, a)| a.clone()).collect(),
             Out::Unknown => return Value::Error,
         };
-        let tracked: Vec<Vec<ExprId>> = args.iter().map(|a| self.leaves_quietly(a)).collect();
+        let tracked: Vec<Vec<ExprId>> = args.iter().map(|(a, _)| self.leaves_quietly(a)).collect();
         let Some(args) = self.net_args(module, args, span) else { return Value::Error };
         let Some(block) = self.block_named(&net.block) else { return Value::Error };
         let ensemble = match self.modules[module].ensemble {
@@ -835,7 +833,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Remembers what a scalar was computed from, to see which of two arguments a `grad` means.
-    fn note_call(&mut self, value: Value<'a>, args: Vec<Vec<ExprId>>) -> Value<'a> {
+    pub(super) fn note_call(&mut self, value: Value<'a>, args: Vec<Vec<ExprId>>) -> Value<'a> {
         if let Value::Tensor(t) = &value
             && args.len() > 1
         {
@@ -845,7 +843,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// The arrays of an argument, without a word where it has none.
-    fn leaves_quietly(&mut self, value: &Value<'a>) -> Vec<ExprId> {
+    pub(super) fn leaves_quietly(&mut self, value: &Value<'a>) -> Vec<ExprId> {
         match value {
             Value::Tensor(t) => vec![t.expr],
             Value::Memory(m) => vec![m.out],
@@ -871,7 +869,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// `memory(z, a, carry)`.
-    pub(super) fn call_memory(&mut self, module: usize, mut args: Vec<Value<'a>>, span: Span) -> Value<'a> {
+    pub(super) fn call_memory(&mut self, module: usize, mut args: Vec<(Value<'a>, Span)>, span: Span) -> Value<'a> {
         let Decl::Memory(memory) = self.modules[module].decl else { return Value::Error };
         let want = self.modules[module].inputs.len() + 1;
         if args.len() != want {
@@ -885,7 +883,7 @@ impl<'a> Ctx<'a> {
             self.report(d);
             return Value::Error;
         }
-        let last = args.pop().unwrap_or(Value::Error);
+        let (last, at) = args.pop().unwrap_or((Value::Error, span));
         let carries = self.modules[module].carries.clone();
         let given = match &last {
             Value::Memory(m) if m.module == module => m.carries.clone(),
@@ -894,7 +892,7 @@ impl<'a> Ctx<'a> {
             other => {
                 let d = Diagnostic::new(
                     Code::WrongKind,
-                    span,
+                    at,
                     format!("the last argument of `memory` is what it remembers, and this is {}", other.describe()),
                 )
                 .help(format!("write `{}[t-1]`, or `zeros` to start anew", memory.name.text));
@@ -1004,11 +1002,11 @@ impl<'a> Ctx<'a> {
         });
         let value = if value.is_error() { return None } else { self.as_tensor(&value, init.span)? };
         if let Some(extra) = self.table.axes_of(value).iter().find(|a| !axes.contains(a)) {
-            let (extra, want) = (self.table.show_axis(*extra), self.table.show(axes));
+            let (extra, want) = (self.table.show_axis(*extra), self.table.having(axes));
             self.report(
                 Diagnostic::new(Code::AxesMismatch, init.span, "the initial value has an axis that the parameter has not")
                     .here(format!("has the axis {extra}"))
-                    .label(decl.name.span, format!("has axes {want}")),
+                    .label(decl.name.span, format!("has {want}")),
             );
             return None;
         }
@@ -1053,8 +1051,9 @@ impl<'a> Ctx<'a> {
 }
 
 pub(super) fn count(n: usize, what: &str) -> String {
-    match n {
-        1 => format!("one {what}"),
-        n => format!("{n} {what}s"),
+    match (n, what) {
+        (1, _) => format!("one {what}"),
+        (n, "axis") => format!("{n} axes"),
+        (n, _) => format!("{n} {what}s"),
     }
 }

@@ -4,7 +4,7 @@ use super::value::{Env, Found, Sees, Value};
 use super::{Ctx, DrawFrom, EVALUATE, Site, TRAIN};
 use crate::ast::{self, Clause, ClauseKind, Expr, Item};
 use crate::diagnostics::{Code, Diagnostic};
-use crate::hir::{self, Dtype, ExprId, ModuleKind, Op, ParamId, Size, VarId};
+use crate::hir::{self, Dtype, ExprId, Op, ParamId, Size, VarId};
 use crate::source::Span;
 
 /// What is optimised and measured.
@@ -35,10 +35,10 @@ impl<'a> Ctx<'a> {
             let e = if value.is_error() { None } else { self.as_tensor(&value, bind.value.span) };
             let value = e.unwrap_or_else(|| self.table.constant(0.0, bind.value.span));
             if !self.table.axes_of(value).is_empty() {
-                let shown = self.table.show(self.table.axes_of(value));
+                let shown = self.table.having(self.table.axes_of(value));
                 self.report(
                     Diagnostic::new(Code::NotScalar, bind.value.span, format!("the schedule `{}` is one number", bind.name.text))
-                        .here(format!("this has axes {shown}")),
+                        .here(format!("this has {shown}")),
                 );
             }
             self.schedules.push(hir::Schedule { name: bind.name.text.clone(), value, span: bind.name.span });
@@ -166,16 +166,16 @@ impl<'a> Ctx<'a> {
                 match &clause.kind {
                     ClauseKind::Where(c) => {
                         let v = cx.eval(c, env);
-                        let c_expr = cx.as_tensor(&v, c.span)?;
+                        let c_expr = cx.as_condition(&v, c.span)?;
                         if !cx.table.axes_of(c_expr).is_empty() {
-                            let shown = cx.table.show(cx.table.axes_of(c_expr));
+                            let shown = cx.table.having(cx.table.axes_of(c_expr));
                             cx.report(
                                 Diagnostic::new(
                                     Code::NotScalar,
                                     c.span,
                                     "a condition is one truth value for each sample and step",
                                 )
-                                .here(format!("this has axes {shown}")),
+                                .here(format!("this has {shown}")),
                             );
                             return None;
                         }
@@ -194,10 +194,10 @@ impl<'a> Ctx<'a> {
         });
         let (e, condition) = result?;
         if scalar && !self.table.axes_of(e).is_empty() {
-            let shown = self.table.show(self.table.axes_of(e));
+            let shown = self.table.having(self.table.axes_of(e));
             self.report(
                 Diagnostic::new(Code::NotScalar, value.span, format!("`{name}` must be one number for each sample and step"))
-                    .here(format!("this has axes {shown}"))
+                    .here(format!("this has {shown}"))
                     .help("say how they are reduced: `sum(..)`, `mean(..)`, or `sq(..)` for a squared norm"),
             );
             return None;
@@ -213,19 +213,19 @@ impl<'a> Ctx<'a> {
         if !self.table.axes_of(weight).is_empty() {
             self.error(Code::NotScalar, loss.weight.span, "a weight is one number");
         }
-        let warmup =
-            loss.warmup.as_ref().and_then(|(a, b)| {
-                let (x, y) = (self.eval(a, &env), self.eval(b, &env));
-                let (x, y) = (self.as_number(&x, a.span)?, self.as_number(&y, b.span)?);
-                if x >= y {
-                    self.report(
-                        Diagnostic::new(Code::ScheduleRange, a.span.to(b.span), "a warm-up must end after it starts")
-                            .here(format!("from {}% to {}%", x * 100.0, y * 100.0)),
-                    );
-                    return None;
-                }
-                Some((x, y))
-            });
+        let warmup = loss.warmup.as_ref().and_then(|(a, b)| {
+            let (x, y) = (self.eval(a, &env), self.eval(b, &env));
+            let (x, y) = (self.as_number(&x, a.span)?, self.as_number(&y, b.span)?);
+            if x >= y {
+                self.report(
+                    Diagnostic::new(Code::ScheduleRange, a.span.to(b.span), "a warm-up must end after it starts")
+                        .here(format!("from {}% to {}%", x * 100.0, y * 100.0))
+                        .help("write the earlier moment first"),
+                );
+                return None;
+            }
+            Some((x, y))
+        });
         let optimizer = loss.optimizer.as_ref().and_then(|name| {
             let found = self.members.optimizers.iter().position(|(o, _)| o.name.text == name.text);
             if found.is_none() {
@@ -369,19 +369,31 @@ impl<'a> Ctx<'a> {
             let (name, span) = (self.modules[module].name.clone(), self.modules[module].span);
             let Some(first) = self.modules[module].params.first().copied() else { continue };
             let by: Vec<&hir::Optimizer> = optimizers.iter().filter(|o| o.params.iter().any(|(p, _)| *p == first)).collect();
-            match by.as_slice() {
-                [_] => {}
-                [] => self.report(
-                    Diagnostic::new(Code::NoOptimizer, span, format!("no optimiser trains `{name}`"))
-                        .help(format!("add it to one: `optimizer .. on {name}`, or drop it")),
-                ),
-                [a, b, ..] => self.report(
-                    Diagnostic::new(Code::TwoOptimizers, span, format!("two optimisers train `{name}`"))
-                        .label(a.span, format!("`{}` does", a.name))
-                        .label(b.span, format!("and so does `{}`", b.name))
-                        .help(format!("leave it out of one: `on all except {name}`")),
-                ),
-            }
+            // What the model itself says is where to mend it, not what it inherits.
+            let own = |o: &&hir::Optimizer| !self.flat.owns(span) && self.flat.owns(o.span);
+            let d = match by.as_slice() {
+                [_] => continue,
+                [] => {
+                    let message = format!("no optimiser trains `{name}`");
+                    let d = match optimizers.iter().find(own) {
+                        Some(o) => Diagnostic::new(Code::NoOptimizer, o.span, message)
+                            .here("this one does not")
+                            .label(span, "declared here"),
+                        None => Diagnostic::new(Code::NoOptimizer, span, message),
+                    };
+                    d.help(format!("add it to one: `on .., {name}`, or drop it"))
+                }
+                [a, b, ..] => {
+                    let message = format!("two optimisers train `{name}`");
+                    let (first, second) = if own(a) && !own(b) { (b, a) } else { (a, b) };
+                    Diagnostic::new(Code::TwoOptimizers, second.span, message)
+                        .here(format!("`{}` does", second.name))
+                        .label(first.span, format!("and so does `{}`", first.name))
+                        .label(span, "declared here")
+                        .help(format!("leave it out of one: `on all except {name}`"))
+                }
+            };
+            self.report(d);
         }
     }
 
@@ -420,11 +432,14 @@ impl<'a> Ctx<'a> {
             let value = self.eval(&bind.value, &env);
             let factor = self.as_number(&value, bind.value.span)?;
             if !modules.contains(&module) {
-                self.report(Diagnostic::new(
-                    Code::NothingToTrain,
-                    bind.name.span,
-                    format!("`{}` does not train `{}`", o.name.text, bind.name.text),
-                ));
+                self.report(
+                    Diagnostic::new(
+                        Code::NothingToTrain,
+                        bind.name.span,
+                        format!("`{}` does not train `{}`", o.name.text, bind.name.text),
+                    )
+                    .help("scale what it trains, or let it train this too"),
+                );
                 return None;
             }
             if !factor.is_finite() || factor < 0.0 {
@@ -556,6 +571,11 @@ impl<'a> Ctx<'a> {
                 );
                 return None;
             }
+            if given[at].is_some() {
+                let message = format!("`{}` is given twice", def.params[at].name.text);
+                self.error(Code::WrongArguments, arg.name.map_or(arg.span, |n| n.span), message);
+                return None;
+            }
             given[at] = Some((arg.value, arg.span));
         }
         for (param, value) in def.params.iter().zip(given) {
@@ -578,7 +598,7 @@ impl<'a> Ctx<'a> {
                 && (*n <= 0.0 || !n.is_finite())
             {
                 self.report(
-                    Diagnostic::new(Code::BadSetting, span, format!("a learning rate of {n}"))
+                    Diagnostic::new(Code::BadSetting, span, format!("a learning rate cannot be {n}"))
                         .help("it is a small number above zero, such as 3e-4"),
                 );
             }
@@ -588,9 +608,5 @@ impl<'a> Ctx<'a> {
             env.set(&param.name.text, value);
         }
         Some(())
-    }
-
-    pub(super) fn is_param(&self, module: usize) -> bool {
-        self.modules[module].kind == ModuleKind::Param
     }
 }

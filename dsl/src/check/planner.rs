@@ -47,7 +47,7 @@ const VISIBLE: [&str; 3] = ["u", "guess", "score"];
 
 impl<'a> Ctx<'a> {
     /// `plan(z[t], m[t-1])`.
-    pub(super) fn call_planner(&mut self, planner: usize, args: Vec<Value<'a>>, span: Span) -> Value<'a> {
+    pub(super) fn call_planner(&mut self, planner: usize, args: Vec<(Value<'a>, Span)>, span: Span) -> Value<'a> {
         let decl = self.members.planners[planner];
         if self.site.system != ACT {
             self.report(
@@ -84,7 +84,13 @@ impl<'a> Ctx<'a> {
         Some((decl.algorithm.name.text.clone(), decl.algorithm.span))
     }
 
-    fn run_planner(&mut self, decl: &'a ast::Planner, def: &'a ast::PlannerDef, args: Vec<Value<'a>>, span: Span) -> Value<'a> {
+    fn run_planner(
+        &mut self,
+        decl: &'a ast::Planner,
+        def: &'a ast::PlannerDef,
+        args: Vec<(Value<'a>, Span)>,
+        span: Span,
+    ) -> Value<'a> {
         if self.systems[ACT].families.iter().any(|f| f.name.starts_with(&format!("{}.", decl.name.text))) {
             self.report(
                 Diagnostic::new(Code::WrongKind, span, format!("`{}` is called twice", decl.name.text))
@@ -94,7 +100,7 @@ impl<'a> Ctx<'a> {
         }
         // The model's side: its own names, with the planner's arguments.
         let user = self.model_env(decl.name.span.file);
-        for (param, value) in decl.params.iter().zip(args) {
+        for (param, (value, _)) in decl.params.iter().zip(args) {
             user.set(&param.name.text, value);
         }
         // The algorithm's side: its settings, its dims, and A for the action's axes.
@@ -223,7 +229,7 @@ impl<'a> Ctx<'a> {
             }
         }
         let mut next = 0;
-        let mut given: Vec<Option<Value<'a>>> = vec![None; settings.len()];
+        let mut given: Vec<Option<(Value<'a>, Span)>> = vec![None; settings.len()];
         for arg in args {
             let at = match arg.name {
                 Some(label) => settings.iter().position(|p| p.name.text == label.text)?,
@@ -240,12 +246,17 @@ impl<'a> Ctx<'a> {
                 );
                 return None;
             }
-            given[at] = Some(arg.value);
+            if given[at].is_some() {
+                let message = format!("`{}` is given twice", settings[at].name.text);
+                self.error(Code::WrongArguments, arg.name.map_or(arg.span, |n| n.span), message);
+                return None;
+            }
+            given[at] = Some((arg.value, arg.span));
         }
         for (param, value) in settings.iter().zip(given) {
-            let value = match (value, &param.default) {
+            let (value, at) = match (value, &param.default) {
                 (Some(v), _) => v,
-                (None, Some(e)) => self.eval(e, scope),
+                (None, Some(e)) => (self.eval(e, scope), call.span),
                 (None, None) => {
                     self.report(
                         Diagnostic::new(
@@ -271,7 +282,7 @@ impl<'a> Ctx<'a> {
                 && (*n < 1.0 || n.fract() != 0.0)
             {
                 self.report(
-                    Diagnostic::new(Code::BadSetting, call.span, format!("`{}` is {n}", param.name.text))
+                    Diagnostic::new(Code::BadSetting, at, format!("`{}` cannot be {n}", param.name.text))
                         .help("it is a whole number, one or more"),
                 );
                 return None;
@@ -321,7 +332,7 @@ impl<'a> Ctx<'a> {
             Value::Tensor(t) => Some(self.table.axes_of(t.expr).to_vec()),
             _ => None,
         };
-        let have = axes.as_deref().map_or_else(|| value.describe().to_string(), |axes| format!("axes {}", self.table.show(axes)));
+        let have = axes.as_deref().map_or_else(|| value.describe().to_string(), |axes| self.table.having(axes));
         match name {
             "score" if axes.as_deref() != Some(&[]) => self.report(
                 Diagnostic::new(Code::ScoreShape, span, "a score is one number")
@@ -333,9 +344,9 @@ impl<'a> Ctx<'a> {
                 if axes.is_some_and(|axes| self.same_axes(&axes, &want)) {
                     return true;
                 }
-                let want = self.table.show(&want);
+                let want = self.table.having(&want);
                 self.report(
-                    Diagnostic::new(Code::ActShape, span, format!("a guess is an action, with axes {want}"))
+                    Diagnostic::new(Code::ActShape, span, format!("a guess is an action, with {want}"))
                         .here(format!("this has {have}")),
                 );
             }
@@ -386,10 +397,10 @@ impl<'a> Ctx<'a> {
             let Some(new) = self.as_tensor(&value, e.span) else { continue };
             let axes = self.carries[id].axes.clone();
             if !self.same_axes(self.table.axes_of(new), &axes) {
-                let (have, want) = (self.table.show(self.table.axes_of(new)), self.table.show(&axes));
+                let (have, want) = (self.table.having(self.table.axes_of(new)), self.table.having(&axes));
                 self.report(
-                    Diagnostic::new(Code::AxesMismatch, e.span, format!("the carry `{}` has axes {want}", name.text))
-                        .here(format!("this has axes {have}")),
+                    Diagnostic::new(Code::AxesMismatch, e.span, format!("the carry `{}` has {want}", name.text))
+                        .here(format!("this has {have}")),
                 );
                 continue;
             }
@@ -431,7 +442,10 @@ impl<'a> Ctx<'a> {
             };
             let value = self.eval(domain, algorithm);
             let range = match &value {
-                Value::Range { lo, hi, inclusive } => (*lo as i64, *hi as i64 + i64::from(*inclusive)),
+                Value::Range { .. } => match self.whole_range(&value, domain.span) {
+                    Some(range) => range,
+                    None => return,
+                },
                 Value::Dim(_) => match self.as_int(&value, domain.span) {
                     Some(n) => (0, n),
                     None => return,

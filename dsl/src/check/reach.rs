@@ -29,10 +29,10 @@ impl<'a> Ctx<'a> {
     pub(super) fn grad(&mut self, of: &Arg<'a>, wrt: &Arg<'a>, partial: bool, span: Span) -> Value<'a> {
         let Some(e) = self.as_tensor(&of.value, of.span) else { return Value::Error };
         if !self.table.axes_of(e).is_empty() {
-            let shown = self.table.show(self.table.axes_of(e));
+            let shown = self.table.having(self.table.axes_of(e));
             self.report(
                 Diagnostic::new(Code::GradNotScalar, of.span, "the gradient of something that is not a scalar")
-                    .here(format!("this has axes {shown}"))
+                    .here(format!("this has {shown}"))
                     .help("reduce it first, for example with `sum(..)`"),
             );
             return Value::Error;
@@ -92,15 +92,22 @@ impl<'a> Ctx<'a> {
             return result;
         }
         match worst {
-            Path::Stopped => self.report(
-                Diagnostic::new(Code::GradStopped, of.span, "a stop-gradient lies between the two")
+            Path::Stopped => {
+                let stop = targets.iter().find_map(|t| self.stop_before(of_expr, *t));
+                let d = Diagnostic::new(Code::GradStopped, stop.unwrap_or(of.span), "the gradient stops on the way")
+                    .here("here")
                     .label(wrt.span, "the gradient by this would always be zero")
-                    .help("take the gradient before `sg(..)`"),
-            ),
-            Path::Recurrent => self.report(
-                Diagnostic::new(Code::GradThroughScan, span, "a gradient cannot follow a recurrence")
-                    .help("take it inside one step: of a function of that step's values"),
-            ),
+                    .help("take the gradient before `sg(..)`, and stop its result instead: `sg(grad(..))`");
+                self.report(d);
+            }
+            Path::Recurrent => {
+                let busy = self.systems[self.site.system].families.iter().find(|f| f.is_busy());
+                let what = busy.map_or_else(|| "a recurrence".to_string(), |f| format!("the recurrence of `{}`", f.name));
+                self.report(
+                    Diagnostic::new(Code::GradThroughScan, span, format!("a gradient cannot follow {what}"))
+                        .help("take it inside one step: of a function of that step's values"),
+                );
+            }
             _ => {
                 self.report(
                     Diagnostic::new(Code::GradIndependent, wrt.span, "the value does not depend on this")
@@ -124,9 +131,16 @@ impl<'a> Ctx<'a> {
     /// Puts the names that were written into what was just said about a gradient, and what could have been meant.
     pub(super) fn name_grad(&mut self, before: usize, args: &'a [ast::Arg], env: &Env<'a>) {
         let [ast::Arg { kind: ArgKind::Value(of), .. }, ast::Arg { kind: ArgKind::Value(by), .. }] = args else { return };
-        let Some(at) = (before..self.diagnostics.len()).find(|i| self.diagnostics[*i].code == Code::GradIndependent) else {
-            return;
-        };
+        let said = |cx: &Self, code| (before..cx.diagnostics.len()).find(|i| cx.diagnostics[*i].code == code);
+        if let (Some(at), Some(by)) = (said(self, Code::TwoPaths), written(by)) {
+            let of = match &of.kind {
+                ExprKind::Call(callee, _) => written(callee),
+                _ => written(of),
+            };
+            let of = of.map_or_else(|| "the result".to_string(), |of| format!("`{of}`"));
+            self.diagnostics[at].message = format!("`{by}` reaches {of} through two arguments");
+        }
+        let Some(at) = said(self, Code::GradIndependent) else { return };
         if let (Some(of), Some(by)) = (written(of), written(by)) {
             self.diagnostics[at].message = format!("`{of}` does not depend on `{by}`");
             self.diagnostics[at].secondary.clear();
@@ -145,6 +159,28 @@ impl<'a> Ctx<'a> {
         if !others.is_empty() {
             self.diagnostics[at].helps = vec![format!("it depends on {}", super::listed(others))];
         }
+    }
+
+    /// The stop that lies between a value and what it is differentiated by.
+    fn stop_before(&mut self, of: ExprId, target: ExprId) -> Option<Span> {
+        let through = matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. });
+        let mut seen = HashSet::new();
+        let mut open = vec![of];
+        while let Some(e) = open.pop() {
+            if !seen.insert(e) {
+                continue;
+            }
+            match self.table.op(e) {
+                Op::Stop(inner) => {
+                    let inner = *inner;
+                    if self.search(inner, target, true, through, &mut false) {
+                        return Some(self.table.nodes[e.0 as usize].span);
+                    }
+                }
+                op => op.operands(|x| open.push(x)),
+            }
+        }
+        None
     }
 
     fn reaches_twice(&mut self, of: ExprId, target: ExprId) -> bool {
@@ -243,16 +279,18 @@ impl<'a> Ctx<'a> {
             let count =
                 missing.iter().fold(hir::Size::known(0), |n, p| n.add(&self.table.total(&self.params[p.0 as usize].axes)));
             let d = if missing.len() == params.len() {
-                let kind = if self.is_param(module) {
-                    "param"
-                } else if self.modules[module].kind == hir::ModuleKind::Memory {
-                    "memory"
-                } else {
-                    "net"
+                let kind = match self.modules[module].kind {
+                    hir::ModuleKind::Param => "param",
+                    hir::ModuleKind::Memory => "memory",
+                    hir::ModuleKind::Head => "head",
+                    hir::ModuleKind::Net => "net",
                 };
+                let (count, inherited) = (super::thousands(&count.to_string()), !self.flat.owns(span));
+                let out = if inherited { format!("`drop {kind} {name}`") } else { "leave it out".to_string() };
+                let subject = if count == "1" { "parameter" } else { "parameters" };
                 Diagnostic::new(Code::Unreached, span, format!("no loss reaches `{name}`"))
-                    .note(format!("its {} parameters would stay at their initial values", thousands(&count.to_string())))
-                    .help(format!("add a loss, or `drop {kind} {name}`"))
+                    .note(format!("its {count} {subject} would stay at their initial values"))
+                    .help(format!("add a loss or {out}"))
             } else {
                 let paths: Vec<&str> = missing.iter().map(|p| self.params[p.0 as usize].path.as_str()).collect();
                 Diagnostic::new(Code::Unreached, span, format!("no loss reaches a part of `{name}`"))
@@ -302,20 +340,4 @@ fn reached(table: &Table, system: &SystemBuild<'_>, records: &[bool], roots: imp
         }
     }
     params
-}
-
-/// `7046` as `7,046`.
-fn thousands(number: &str) -> String {
-    if number.len() < 4 || !number.bytes().all(|b| b.is_ascii_digit()) {
-        return number.to_string();
-    }
-    let digits: Vec<char> = number.chars().collect();
-    let mut out = String::new();
-    for (i, c) in digits.iter().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(*c);
-    }
-    out
 }

@@ -73,7 +73,8 @@ impl<'a> Ctx<'a> {
             && n < 1
         {
             self.report(
-                Diagnostic::new(Code::BadSetting, time.span, format!("a segment of {n} steps")).help("it has at least one step"),
+                Diagnostic::new(Code::BadSetting, time.span, format!("a segment cannot have {n} steps"))
+                    .help("it has at least one step"),
             );
             return None;
         }
@@ -121,7 +122,8 @@ impl<'a> Ctx<'a> {
             Ok(n) if n > 0 => Some(n),
             _ => {
                 self.report(
-                    Diagnostic::new(Code::BadSetting, span, format!("`{name}` is {n}")).help("it is a whole number, one or more"),
+                    Diagnostic::new(Code::BadSetting, span, format!("`{name}` cannot be {n}"))
+                        .help("it is a whole number, one or more"),
                 );
                 None
             }

@@ -55,6 +55,9 @@ impl<'a> Ctx<'a> {
     }
 
     fn not_static(&mut self, value: &Value<'a>, span: Span) {
+        if self.needs_task(value, span) {
+            return;
+        }
         let d = match value {
             Value::Tensor(_) | Value::Index(_) | Value::Record(_) | Value::Family(_) | Value::Memory(_) | Value::Dist(_) => {
                 Diagnostic::new(Code::NotStatic, span, "this must be known when compiling")
@@ -63,6 +66,31 @@ impl<'a> Ctx<'a> {
             _ => Diagnostic::new(Code::WrongKind, span, format!("a number is wanted here, and this is {}", value.describe())),
         };
         self.report(d);
+    }
+
+    /// A number that would be known if the task's sizes were: says so.
+    pub(super) fn needs_task(&mut self, value: &Value<'a>, span: Span) -> bool {
+        let Value::Tensor(t) = value else { return false };
+        let sizes = self.sizes_in(t.expr);
+        if let Some(sizes) = &sizes {
+            let all = sizes.iter().fold(Size::known(0), |sum, size| sum.add(size));
+            self.unbound(&all, span);
+        }
+        sizes.is_some()
+    }
+
+    /// The sizes that an expression is made of, where it is made of nothing else.
+    pub(super) fn sizes_in(&self, e: ExprId) -> Option<Vec<Size>> {
+        let mut open = vec![e];
+        let mut sizes = Vec::new();
+        while let Some(e) = open.pop() {
+            match self.table.op(e) {
+                Op::Size(size) => sizes.push(size.clone()),
+                Op::Const(_) | Op::Unary(..) | Op::Binary(..) => self.table.op(e).operands(|x| open.push(x)),
+                _ => return None,
+            }
+        }
+        (!sizes.is_empty()).then_some(sizes)
     }
 
     pub(super) fn unbound(&mut self, size: &Size, span: Span) {
@@ -166,6 +194,31 @@ impl<'a> Ctx<'a> {
         (self.table.concat(parts, along, into, span), into)
     }
 
+    /// A truth value for each entry: what a condition is.
+    pub(super) fn as_condition(&mut self, value: &Value<'a>, span: Span) -> Option<ExprId> {
+        let e = self.as_tensor(value, span)?;
+        if matches!(value, Value::Bool(_)) || self.table.dtype(e) == Dtype::Bool {
+            return Some(e);
+        }
+        let what = if matches!(value, Value::Tensor(_)) { "an array of numbers" } else { value.describe() };
+        self.report(
+            Diagnostic::new(Code::WrongKind, span, format!("a condition is wanted here, and this is {what}"))
+                .help("compare it with something: `x > 0`"),
+        );
+        None
+    }
+
+    /// A range of whole numbers, `lo..hi` without its end.
+    pub(super) fn whole_range(&mut self, value: &Value<'a>, span: Span) -> Option<(i64, i64)> {
+        let Value::Range { lo, hi, inclusive } = *value else { return None };
+        if let Some(part) = [lo, hi].into_iter().find(|n| n.fract() != 0.0 || n.abs() > 1e9) {
+            let why = if part.abs() > 1e9 { "is out of reach" } else { "is not a whole number" };
+            self.report(Diagnostic::new(Code::WrongKind, span, "an index takes whole numbers").here(format!("{part} {why}")));
+            return None;
+        }
+        Some((lo as i64, hi as i64 + i64::from(inclusive)))
+    }
+
     /// A subscript: a sum of index variables and known numbers.
     pub(super) fn as_index(&mut self, value: &Value<'a>, span: Span) -> Option<Index> {
         match value {
@@ -206,11 +259,13 @@ impl<'a> Ctx<'a> {
         if let Some(env) = env {
             known.extend(env.names());
         }
-        self.report(
-            Diagnostic::new(Code::UnknownAxis, name.span, format!("there is no axis `{}`", name.text))
-                .suggest(&name.text, known.iter().map(String::as_str))
-                .help(format!("declare it: `dim {} = ..`", name.text)),
-        );
+        let d = Diagnostic::new(Code::UnknownAxis, name.span, format!("there is no axis `{}`", name.text))
+            .suggest(&name.text, known.iter().map(String::as_str));
+        self.report(match env {
+            _ if !d.helps.is_empty() => d,
+            Some(env) if !env.sees_model() => d.help(format!("make it where it is first needed: `[{} = 16]`", name.text)),
+            _ => d.help(format!("declare it: `dim {} = ..`", name.text)),
+        });
     }
 
     /// The axes of a written shape. `[N = 16]` makes N in this scope.

@@ -574,10 +574,10 @@ impl<'a> Ctx<'a> {
                     if self.is_doubtful(e) {
                         return None;
                     }
-                    let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(axes));
-                    let d = Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` has axes {want} elsewhere"))
-                        .here(format!("this has axes {have}"));
-                    self.report(if have == "[]" || want == "[]" {
+                    let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(axes));
+                    let d = Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` has {want} elsewhere"))
+                        .here(format!("this has {have}"));
+                    self.report(if have == "no axes" || want == "no axes" {
                         d.help("start it with `zeros([..])` of the right axes")
                     } else {
                         d
@@ -854,7 +854,10 @@ impl<'a> Ctx<'a> {
     pub(super) fn for_clause(&mut self, name: &'a Ident, domain: &'a Expr, env: &Env<'a>, declares: bool) {
         let value = self.eval(domain, env);
         let range = match &value {
-            Value::Range { lo, hi, inclusive } => (*lo as i64, *hi as i64 + i64::from(*inclusive)),
+            Value::Range { .. } => match self.whole_range(&value, domain.span) {
+                Some(range) => range,
+                None => return,
+            },
             Value::Dim(_) | Value::Size(_) => match self.as_int(&value, domain.span) {
                 Some(n) => (0, n),
                 None => return,
@@ -938,7 +941,7 @@ impl<'a> Ctx<'a> {
             }
             other => other,
         };
-        let condition = self.as_tensor(&value, e.span)?;
+        let condition = self.as_condition(&value, e.span)?;
         if bases.is_empty() {
             self.report(
                 Diagnostic::new(Code::WrongKind, e.span, "`reset` has nothing to go back to")

@@ -47,6 +47,11 @@ impl Table {
         format!("[{}]", shown.join(", "))
     }
 
+    /// `axes [Q = 8, A]`, or `no axes`.
+    pub(super) fn having(&self, axes: &[AxisId]) -> String {
+        if axes.is_empty() { "no axes".to_string() } else { format!("axes {}", self.show(axes)) }
+    }
+
     pub(super) fn show_axis(&self, axis: AxisId) -> String {
         let (name, size) = (self.name(axis), self.size(axis).to_string());
         if name == size { size } else { format!("{name} = {size}") }

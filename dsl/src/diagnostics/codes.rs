@@ -2,9 +2,12 @@
 //!
 //! A page is a Markdown file under `explain/`: what the code means, then a block fenced as
 //! ```` ```wm wrong ```` that gives it and one fenced as ```` ```wm right ```` that checks clean. Tests hold the
-//! pages to that.
+//! pages to that; `explain/README.md` says how they are written.
 
 use super::Severity;
+
+/// The model that the examples of the pages build on: what they `use tiny::Tiny` from.
+pub const TINY: &str = include_str!("explain/tiny.wm");
 
 /// A page of `wmc help`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +101,7 @@ codes! {
     EnsembleIndex "E0223" Error "an ensemble used without its index",
     UnknownMethod "E0224" Error "a method the distribution does not have",
     NotADistribution "E0225" Error "a draw from something that is no distribution",
-    OverMissing "E0226" Error "a batch statistic without `over`",
+    OverMissing "E0226" Error "a call that must say over which axis",
     // Time.
     OutOfDomain "E0301" Error "a read outside a domain",
     EmptyDomain "E0302" Error "an equation that holds nowhere",
@@ -139,6 +142,25 @@ codes! {
     Unreached "W0301" Warning "parameters that no loss reaches",
     Unused "W0302" Warning "something declared and never used",
     TwoPaths "W0401" Warning "a gradient along two paths",
+}
+
+impl Example {
+    /// The files of the example. The first is the one to check; a line `// ---- blocks.wm` starts another.
+    pub fn files(&self) -> Vec<(String, String)> {
+        let mut files = vec![("main.wm".to_string(), String::new())];
+        for line in self.text.lines() {
+            match line.strip_prefix("// ---- ").filter(|name| name.ends_with(".wm")) {
+                Some(name) => files.push((name.to_string(), String::new())),
+                None => {
+                    if let Some((_, text)) = files.last_mut() {
+                        text.push_str(line);
+                        text.push('\n');
+                    }
+                }
+            }
+        }
+        files
+    }
 }
 
 impl Code {

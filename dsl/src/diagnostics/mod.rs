@@ -5,7 +5,7 @@ mod render;
 
 use serde::{Deserialize, Serialize};
 
-pub use codes::{CODES, Code, Example, Explanation};
+pub use codes::{CODES, Code, Example, Explanation, TINY};
 pub use render::{Json, json, render};
 
 use crate::source::Span;

@@ -72,6 +72,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) inputs: &'a [(String, (i64, i64))],
     /// The solved system that [`crate::hir::Op::Outer`] reads.
     pub(crate) outer: Option<&'a System>,
+    /// The name and the number of the steps of a segment: `T`, 8.
+    pub(crate) time: Option<(&'a str, i64)>,
     /// By family: how many of its first subscripts its author does not write (a rollout's own); none where it is short.
     pub(crate) hidden: &'a [usize],
 }
@@ -79,8 +81,8 @@ pub(crate) struct Problem<'a> {
 /// Fills in the ranges of the variables that the system and the sites use, the domains of the families and the
 /// stages. Where that is not possible it says why, and leaves a range open, a domain empty or a stage out.
 pub(crate) fn solve(problem: Problem<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let Problem { exprs, vars, system, sites, touched, inputs, outer, hidden } = problem;
-    let solution = View { exprs, vars, system, sites, touched, inputs, outer, hidden }.solve();
+    let Problem { exprs, vars, system, sites, touched, inputs, outer, time, hidden } = problem;
+    let solution = View { exprs, vars, system, sites, touched, inputs, outer, time, hidden }.solve();
     for (var, range) in solution.ranges {
         vars[var.0 as usize].range = Some(range);
     }
@@ -101,6 +103,7 @@ struct View<'a> {
     touched: &'a [Vec<ExprId>],
     inputs: &'a [(String, (i64, i64))],
     outer: Option<&'a System>,
+    time: Option<(&'a str, i64)>,
     hidden: &'a [usize],
 }
 

@@ -98,9 +98,14 @@ pub(super) fn intervals(ranges: &[Interval]) -> String {
     }
 }
 
-/// `t in 0..7`.
+/// `t in 0..7`, or `t in 0..T-1` near the end of the segment.
 pub(super) fn range(view: &View<'_>, id: VarId, range: Interval) -> String {
     let (lo, hi) = range.to_half_open();
+    let hi = match view.time.map(|(name, steps)| (name, steps.saturating_sub(hi))) {
+        Some((name, 0)) => name.to_owned(),
+        Some((name, before @ 1..=2)) if lo < hi => format!("{name}-{before}"),
+        _ => hi.to_string(),
+    };
     format!("{} in {lo}..{hi}", var(view, id))
 }
 

@@ -61,6 +61,7 @@ pub(super) fn inside(inputs: &str, outer: Option<&System>, text: &str) -> Solved
         touched: &[],
         inputs: &inputs,
         outer,
+        time: None,
         hidden: &[],
     };
     solve(problem, &mut diagnostics);
