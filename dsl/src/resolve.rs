@@ -69,6 +69,19 @@ pub(crate) fn name_of(item: &Item) -> Option<&ast::Ident> {
     }
 }
 
+fn kind_of(item: &Item) -> &'static str {
+    match item {
+        Item::Use(_) => "a `use`",
+        Item::Model(_) => "a model",
+        Item::Block(_) => "a block",
+        Item::Fn(_) => "a function",
+        Item::Dist(_) => "a distribution",
+        Item::Planner(_) => "a planner",
+        Item::Optimizer(_) => "an optimiser",
+        Item::Tasks(_) => "a list of tasks",
+    }
+}
+
 fn prelude_files() -> &'static [ast::File] {
     static FILES: OnceLock<Vec<ast::File>> = OnceLock::new();
     FILES.get_or_init(|| PRELUDE.iter().enumerate().map(|(i, (_, text))| parse::parse(FileId(i as u32), text).0).collect())
@@ -311,7 +324,7 @@ fn inherit<'a>(
                 let mut d = Diagnostic::new(Code::UnknownParent, parent.span, format!("there is no model `{}`", parent.text))
                     .suggest(&parent.text, models);
                 if other.is_some() {
-                    d = d.note(format!("`{}` is something else", parent.text));
+                    d = d.note(format!("`{}` is {}, not a model", parent.text, other.map_or("nothing", kind_of)));
                 } else if d.helps.is_empty() {
                     d = d.help(format!("bring it in with `use FILE::{}`", parent.text));
                 }
@@ -343,14 +356,22 @@ fn inherit<'a>(
                         })
                         .map(|((_, n), _)| n.clone())
                         .collect();
-                    diagnostics.push(
-                        Diagnostic::new(
-                            Code::NothingToDrop,
-                            name.span,
-                            format!("there is no {} `{}` to drop", kind.text, name.text),
-                        )
-                        .suggest(&name.text, known.iter().map(String::as_str)),
+                    let d = Diagnostic::new(
+                        Code::NothingToDrop,
+                        name.span,
+                        format!("there is no {} `{}` to drop", kind.text, name.text),
                     );
+                    // The right name of another kind, or a slip of the hand.
+                    let other = keys.get(&(drop_key(&kind.text), name.text.clone()));
+                    let other = other.or_else(|| keys.iter().find(|((_, n), _)| *n == name.text).map(|(_, is)| is));
+                    let other = other.and_then(|is| is.first());
+                    diagnostics.push(match other.map(|i| drop_word(&members[*i])) {
+                        Some(word) if word != kind.text => d.help(format!("did you mean `drop {word} {}`?", name.text)),
+                        _ if model.members.iter().any(|m| key(m).1 == name.text) => {
+                            d.help("the model declares it itself: leave it out there")
+                        }
+                        _ => d.suggest(&name.text, known.iter().map(String::as_str)),
+                    });
                 }
                 for i in gone {
                     alive[i] = false;
@@ -446,6 +467,15 @@ fn drop_key(kind: &str) -> &'static str {
         "input" => "input",
         // Singletons have no name of their own.
         _ => "",
+    }
+}
+
+/// The word that drops a member.
+fn drop_word(member: &Member) -> &'static str {
+    match &member.kind {
+        MemberKind::Net(net) if net.head => "head",
+        MemberKind::Record(_) => "record",
+        _ => key(member).0,
     }
 }
 

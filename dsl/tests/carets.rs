@@ -148,7 +148,9 @@ fn said(d: &Diagnostic) -> impl Iterator<Item = (&'static str, &str)> {
 
 fn is_expectation(line: &str) -> bool {
     let line = line.trim_start();
-    ["//^", "//-", "// help: ", "// note: ", "// Mine: ", "// tiny.wm: ", "// other.wm: "].iter().any(|start| line.starts_with(start))
+    ["//^", "//-", "// help: ", "// note: ", "// Mine: ", "// tiny.wm: ", "// other.wm: "]
+        .iter()
+        .any(|start| line.starts_with(start))
 }
 
 fn files() -> Vec<PathBuf> {
@@ -198,4 +200,64 @@ fn every_fixture_expects_something() {
             assert!(fixture.text.lines().any(is_expectation), "{}: {}", file.display(), fixture.name);
         }
     }
+}
+
+/// What is said of a text that stands beside `models/hamworld.wm` and `models/tasks.wm`, at the sizes of a task.
+fn beside_the_models(name: &str, text: &str) -> String {
+    let modules = ["hamworld", "tasks"].map(|module| (module.to_string(), model(module)));
+    let options = Options { task: Some("cheetah_run".into()), ..Options::default() };
+    let checked = check(name, text, &MapLoader(BTreeMap::from(modules)), &options);
+    checked.diagnostics.iter().map(|d| dsl::diagnostics::render(&checked.sources, d, false) + "\n").collect()
+}
+
+fn model(name: &str) -> String {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
+    std::fs::read_to_string(models.join(name).with_extension("wm")).unwrap()
+}
+
+/// The three diagnostics that the proposal of the language aims at, on the model that it has them from.
+#[test]
+fn the_proposals_examples() {
+    let changed = |from: &str, to: &str| {
+        let text = model("hamworld");
+        assert!(text.contains(from), "hamworld.wm has no `{from}`");
+        beside_the_models("hamworld.wm", &text.replacen(from, to, 1))
+    };
+    insta::assert_snapshot!(changed("f.dq + alpha * Hp\n", "f.dq + alpha * grad(E, z.c)\n"), @r"
+    error[E0203]: axes do not line up
+      --> hamworld.wm:50:35
+       |
+    50 |     let dq = (1 - alpha) * f.dq + alpha * grad(E, z.c)
+       |              ------------------   ^^^^^^^^^^^^^^^^^^^^ this has axes [C = 32]
+       |              |
+       |              this has axes [Q = 8]
+       |
+       = help: q moves along dE/dp: did you mean `grad(E, z.p)`?
+    ");
+    insta::assert_snapshot!(
+        changed("gamma * ((1 - lambda) * v[t+1] + lambda * ret[t+1])", "gamma * ret[t+1] + 0.1 * ret[t-1]"),
+        @r"
+    error[E0311]: `ret` refers to its past and to its future
+      --> hamworld.wm:77:27
+       |
+    77 |   ret[t] = r[t] + gamma * ret[t+1] + 0.1 * ret[t-1]   with ret[T-1] = v[T-1]
+       |                           ^^^^^^^^         -------- forward
+       |                           |
+       |                           backward
+       |
+       = help: a recurrence runs in one direction; split it into two equations
+    "
+    );
+    let child = "use hamworld::HamWorld\n\nmodel NoPolicy extends HamWorld {\n  drop loss policy\n}\n";
+    insta::assert_snapshot!(beside_the_models("no_policy.wm", child), @r"
+    warning[W0301]: no loss reaches `prior`
+      --> hamworld.wm:32:7
+       |
+    32 |   net prior(z)         -> a via tanh           = mlp([128], silu)
+       |       ^^^^^
+       |
+       = note: its 7,046 parameters would stay at their initial values
+       = note: `NoPolicy` inherits this from `HamWorld`
+       = help: add a loss or `drop net prior`
+    ");
 }

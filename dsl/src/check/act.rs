@@ -66,10 +66,12 @@ impl<'a> Ctx<'a> {
                 );
             }
         }
-        let (train, eval) = (self.action_value(train?)?, self.action_value(eval?)?);
+        let (train, eval) = (train.and_then(|v| self.action_value(v)), eval.and_then(|v| self.action_value(v)));
+        // Whatever is wrong with the actions, the planner's equations are looked at.
         self.elaborate_read(ACT);
         self.planner_nexts();
         self.elaborate_read(ACT);
+        let (train, eval) = (train?, eval?);
         Some(ActBuild { now, train, eval })
     }
 

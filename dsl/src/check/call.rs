@@ -185,9 +185,14 @@ impl<'a> Ctx<'a> {
             || !self.enter(&f.name.text, span)
         {
             if self.calls.len() < MAX_CALLS {
+                let name = &f.name.text;
+                let through = self.calls.last().map(|(n, _)| n).filter(|n| *n != name);
+                let message = match through {
+                    Some(other) => format!("`{name}` calls itself, through `{other}`"),
+                    None => format!("`{name}` calls itself"),
+                };
                 self.report(
-                    Diagnostic::new(Code::Recursion, span, format!("`{}` calls itself", f.name.text))
-                        .help("for a loop use `stack`, for time use a subscript"),
+                    Diagnostic::new(Code::Recursion, span, message).help("for a loop use `stack`, for time use a subscript"),
                 );
             }
             return Value::Error;
@@ -217,7 +222,7 @@ impl<'a> Ctx<'a> {
         let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&want));
         self.report(
             Diagnostic::new(Code::AxesMismatch, span, format!("`{}` returns {have}", name.text))
-                .label(shape.span, format!("and says {want}")),
+                .label(shape.span, format!("but says {want}")),
         );
         Value::Error
     }
@@ -674,7 +679,7 @@ impl<'a> Ctx<'a> {
             let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&out));
             let d = Diagnostic::new(Code::AxesMismatch, block.name.span, format!("`{name}` returns {have}"));
             self.report(match &block.out {
-                Some(shape) => d.label(shape.span, format!("and says {want}")),
+                Some(shape) => d.label(shape.span, format!("but says {want}")),
                 None => d.note(format!("it should return {want}")),
             });
             return Value::Error;

@@ -194,6 +194,19 @@ impl<'a> Ctx<'a> {
     }
 
     fn unknown_name(&mut self, name: &Ident, env: &Env<'a>) -> Value<'a> {
+        // Declared, but looked for before there are any values: in a size or a setting.
+        let m = &self.members;
+        let later = m.inputs.iter().any(|t| t.name.text == name.text)
+            || m.action.is_some_and(|(t, _)| t.name.text == name.text)
+            || m.equations.iter().any(|e| e.place.name.text == name.text)
+            || m.nets.iter().any(|n| n.name.text == name.text);
+        if later && env.sees_model() {
+            return self.error(
+                Code::NotStatic,
+                name.span,
+                format!("this must be known when compiling, and `{}` is not", name.text),
+            );
+        }
         let mut known = env.names();
         if env.sees_model() {
             known.extend(self.model_names());
@@ -417,10 +430,10 @@ impl<'a> Ctx<'a> {
             },
             _ => self.eval(base, env),
         };
-        let mut given: Vec<(&'a Ident, Value<'a>)> = Vec::new();
+        let mut given: Vec<(&'a Ident, Value<'a>, Span)> = Vec::new();
         for (name, e) in fields {
             let v = self.eval(e, env);
-            given.push((name, v));
+            given.push((name, v, e.span));
         }
         let (latent, mut out): (Option<usize>, Vec<(String, Value<'a>)>) = match &value {
             Value::Record(r) => (r.latent, r.fields.clone()),
@@ -434,7 +447,7 @@ impl<'a> Ctx<'a> {
                 );
             }
         };
-        for (name, v) in given {
+        for (name, v, at) in given {
             let known: Vec<String> = match latent {
                 Some(i) => self.latents[i].fields.iter().map(|(n, _)| n.clone()).collect(),
                 None => out.iter().map(|(n, _)| n.clone()).collect(),
@@ -454,15 +467,15 @@ impl<'a> Ctx<'a> {
                 Some(i) => {
                     let axes =
                         self.latents[i].fields.iter().find(|(n, _)| *n == name.text).map(|(_, a)| a.clone()).unwrap_or_default();
-                    let Some(t) = self.as_tensor(&v, name.span) else { return Value::Error };
+                    let Some(t) = self.as_tensor(&v, at) else { return Value::Error };
                     if !self.same_axes(self.table.axes_of(t), &axes) && !matches!(v, Value::Num(_) | Value::Zeros) {
                         if self.is_doubtful(t) {
                             return Value::Error;
                         }
                         let (have, want) = (self.table.having(self.table.axes_of(t)), self.table.having(&axes));
                         self.report(
-                            Diagnostic::new(Code::AxesMismatch, name.span, "axes do not line up")
-                                .here(format!("`{}` has {want}, and this has {have}", name.text)),
+                            Diagnostic::new(Code::AxesMismatch, at, format!("the field `{}` has {want}", name.text))
+                                .here(format!("this has {have}")),
                         );
                         return Value::Error;
                     }
@@ -999,7 +1012,11 @@ impl<'a> Ctx<'a> {
                 let Some(n) = self.as_int(&at, index.span) else { return Value::Error };
                 match usize::try_from(n).ok().and_then(|n| items.get(n)) {
                     Some(v) => v.clone(),
-                    None => self.error(Code::OutOfDomain, index.span, format!("entry {n} of a list of {}", items.len())),
+                    None => {
+                        let message = format!("there is no entry {n} in a list of {}", items.len());
+                        self.report(Diagnostic::new(Code::OutOfDomain, index.span, message).help("entries are counted from 0"));
+                        Value::Error
+                    }
                 }
             }
             other => {
@@ -1114,7 +1131,10 @@ impl<'a> Ctx<'a> {
                         && (n < 0 || n >= size)
                     {
                         let shown = cx.table.show_axis(axis);
-                        cx.error(Code::OutOfDomain, at_span, format!("entry {n} of an axis [{shown}]"));
+                        cx.report(
+                            Diagnostic::new(Code::OutOfDomain, at_span, format!("there is no entry {n} along [{shown}]"))
+                                .help("entries are counted from 0"),
+                        );
                         return None;
                     }
                     Some(cx.table.at(e, axis, index, span))

@@ -215,36 +215,37 @@ impl<'a> Ctx<'a> {
     /// What the model itself declares and nothing reads. What it inherits and does not need costs nothing.
     fn unused(&mut self) {
         let mut found = Vec::new();
-        let mut tell = |name: &str, span: Span, help: &str| {
+        let mut tell = |verb: &str, name: &str, span: Span, help: &str| {
             if self.flat.owns(span) {
-                found.push(Diagnostic::new(Code::Unused, span, format!("nothing reads {name}")).help(help));
+                found.push(Diagnostic::new(Code::Unused, span, format!("nothing {verb} {name}")).help(help));
             }
         };
         for f in &self.systems[TRAIN].families {
             let input = self.inputs.iter().any(|i| i.name == f.name);
             let evaluated = self.systems[EVALUATE].find(&f.name).map(|id| &self.systems[EVALUATE].families[id]);
             if !(f.used || input || evaluated.is_some_and(|f| f.used)) {
-                tell(&format!("`{}`", f.name), f.span, "use it in a loss, or leave it out");
+                tell("reads", &format!("`{}`", f.name), f.span, "use it in a loss, or leave it out");
             }
         }
         for (i, s) in self.schedules.iter().enumerate() {
             if !self.table.nodes.iter().any(|n| n.op == Op::Schedule(i)) {
-                tell(&format!("the schedule `{}`", s.name), s.span, "leave it out");
+                tell("reads", &format!("the schedule `{}`", s.name), s.span, "leave it out");
             }
         }
         let m = &self.members;
-        let declared = m.dims.iter().map(|b| (&b.name, "the size")).chain(m.consts.iter().map(|b| (&b.name, "the constant")));
-        let declared = declared.chain(m.fns.values().map(|f| (&f.name, "the function")));
-        let declared = declared.chain(m.planners.iter().map(|p| (&p.name, "the planner")));
-        for (name, kind) in declared {
+        let dims = m.dims.iter().map(|b| (&b.name, "reads", "the size"));
+        let consts = m.consts.iter().map(|b| (&b.name, "reads", "the constant"));
+        let functions = m.fns.values().map(|f| (&f.name, "calls", "the function"));
+        let planners = m.planners.iter().map(|p| (&p.name, "calls", "the planner"));
+        for (name, verb, kind) in dims.chain(consts).chain(functions).chain(planners) {
             if !self.named.contains(&name.text) {
-                tell(&format!("{kind} `{}`", name.text), name.span, "leave it out, or see whether another name was meant");
+                tell(verb, &format!("{kind} `{}`", name.text), name.span, "leave it out, or see whether another name was meant");
             }
         }
         for (name, _) in &m.slows {
             if !self.named.contains(&format!("slow.{}", name.text)) {
                 let help = format!("call it with `slow.{}(..)`, or leave it out", name.text);
-                tell(&format!("the slow copy of `{}`", name.text), name.span, &help);
+                tell("calls", &format!("the slow copy of `{}`", name.text), name.span, &help);
             }
         }
         found.sort_by_key(|d| d.primary.span);

@@ -396,6 +396,12 @@ fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     }
 }
 
+/// `there is `a``, `there are `a` and `b``.
+fn there_are<S: AsRef<str>>(names: &[S]) -> String {
+    let listed = listed(names);
+    if names.len() == 1 { format!("there is {listed}") } else { format!("there are {listed}") }
+}
+
 /// The items of a file that are of use to an expression.
 fn item_value<'a>(item: &'a Item) -> Option<Value<'a>> {
     use value::Callable;

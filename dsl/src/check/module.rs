@@ -441,7 +441,7 @@ impl<'a> Ctx<'a> {
                 self.report(
                     Diagnostic::new(Code::UnknownName, name.span, format!("nothing says what `{text}` is"))
                         .suggest(text, known.iter().map(String::as_str))
-                        .help(format!("give its shape: `{text}: [..]`")),
+                        .or_help(format!("give its shape: `{text}: [..]`")),
                 );
                 InputTy::Unknown
             }

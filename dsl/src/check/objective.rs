@@ -195,11 +195,13 @@ impl<'a> Ctx<'a> {
         let (e, condition) = result?;
         if scalar && !self.table.axes_of(e).is_empty() {
             let shown = self.table.having(self.table.axes_of(e));
-            self.report(
-                Diagnostic::new(Code::NotScalar, value.span, format!("`{name}` must be one number for each sample and step"))
-                    .here(format!("this has {shown}"))
-                    .help("say how they are reduced: `sum(..)`, `mean(..)`, or `sq(..)` for a squared norm"),
-            );
+            let ensemble = self.modules.iter().filter_map(|m| m.ensemble).find(|a| self.table.axes_of(e).contains(a));
+            let d = Diagnostic::new(Code::NotScalar, value.span, format!("`{name}` must be one number for each sample and step"))
+                .here(format!("this has {shown}"));
+            self.report(match ensemble.map(|a| self.table.name(a)) {
+                Some(axis) => d.help(format!("it is one for each member of an ensemble: `mean e in 0..{axis} {{ ..[e] }}`")),
+                None => d.help("say how they are reduced: `sum(..)`, `mean(..)`, or `sq(..)` for a squared norm"),
+            });
             return None;
         }
         Some(Mean { value: e, condition, vars: site.vars.into_iter().map(|(_, v)| v).collect(), touched: site.touched })
@@ -233,7 +235,7 @@ impl<'a> Ctx<'a> {
                 self.report(
                     Diagnostic::new(Code::UnknownOptimizer, name.span, format!("there is no optimiser `{}`", name.text))
                         .suggest(&name.text, known.iter().map(String::as_str))
-                        .note(format!("there are {}", super::listed(&known))),
+                        .note(super::there_are(&known)),
                 );
             }
             found
@@ -381,7 +383,8 @@ impl<'a> Ctx<'a> {
                             .label(span, "declared here"),
                         None => Diagnostic::new(Code::NoOptimizer, span, message),
                     };
-                    d.help(format!("add it to one: `on .., {name}`, or drop it"))
+                    let out = if self.flat.owns(span) { "leave it out" } else { "drop it" };
+                    d.help(format!("add it to one: `on .., {name}`, or {out}"))
                 }
                 [a, b, ..] => {
                     let message = format!("two optimisers train `{name}`");
@@ -407,7 +410,7 @@ impl<'a> Ctx<'a> {
                 cx.report(
                     Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing to train called `{}`", name.text))
                         .suggest(&name.text, names.iter().map(String::as_str).chain(["all"]))
-                        .help("name nets, heads, memories and params, or `all`"),
+                        .or_help("name nets, heads, memories and params, or `all`"),
                 );
                 None
             }
@@ -484,7 +487,7 @@ impl<'a> Ctx<'a> {
                     format!("there is no optimiser rule `{}`", o.rule.name.text),
                 )
                 .suggest(&o.rule.name.text, known.iter().map(String::as_str))
-                .note(format!("there are {}", super::listed(&known))),
+                .note(super::there_are(&known)),
             );
             return None;
         };

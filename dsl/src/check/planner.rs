@@ -193,7 +193,7 @@ impl<'a> Ctx<'a> {
                 self.report(
                     Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no planner `{}`", call.name.text))
                         .suggest(&call.name.text, known.iter().map(String::as_str))
-                        .note(format!("there are {}", super::listed(&known))),
+                        .note(super::there_are(&known)),
                 );
                 None
             }

@@ -253,13 +253,18 @@ impl<'a> Ctx<'a> {
 
     /// Parameters that the optimiser's own losses reach; the others stay as they start.
     pub(super) fn unreached(&mut self, losses: &[hir::Loss], optimizers: &[hir::Optimizer]) {
+        let anything = |stops: bool, cx: &Self, records: &[bool]| {
+            let roots = losses.iter().flat_map(|l| l.parts.iter().map(|p| p.value));
+            reached(&cx.table, &cx.systems[TRAIN], records, roots, stops)
+        };
         let records: Vec<bool> = self.systems[TRAIN].families.iter().map(|f| f.record).collect();
         let mut by_optimizer: Vec<HashSet<ParamId>> = Vec::new();
         for (i, _) in optimizers.iter().enumerate() {
             let roots =
                 losses.iter().filter(|l| l.optimizer.is_none_or(|o| o == i)).flat_map(|l| l.parts.iter().map(|p| p.value));
-            by_optimizer.push(reached(&self.table, &self.systems[TRAIN], &records, roots));
+            by_optimizer.push(reached(&self.table, &self.systems[TRAIN], &records, roots, false));
         }
+        let (by_any, past_stops) = (anything(false, self, &records), anything(true, self, &records));
         for module in 0..self.modules.len() {
             let params = self.modules[module].params.clone();
             if params.is_empty() {
@@ -287,10 +292,26 @@ impl<'a> Ctx<'a> {
                 };
                 let (count, inherited) = (super::thousands(&count.to_string()), !self.flat.owns(span));
                 let out = if inherited { format!("`drop {kind} {name}`") } else { "leave it out".to_string() };
-                let subject = if count == "1" { "parameter" } else { "parameters" };
-                Diagnostic::new(Code::Unreached, span, format!("no loss reaches `{name}`"))
-                    .note(format!("its {count} {subject} would stay at their initial values"))
-                    .help(format!("add a loss or {out}"))
+                let all = |set: &HashSet<ParamId>| params.iter().any(|p| set.contains(p));
+                let message = if all(&by_any) {
+                    format!("no loss of its own optimiser reaches `{name}`")
+                } else {
+                    format!("no loss reaches `{name}`")
+                };
+                let d = Diagnostic::new(Code::Unreached, span, message).note(if count == "1" {
+                    "it would stay at its initial value".to_string()
+                } else {
+                    format!("its {count} parameters would stay at their initial values")
+                });
+                if all(&by_any) {
+                    d.help("leave out the `for` of a loss that reads it, or let another optimiser train it")
+                } else if all(&past_stops) {
+                    d.help(
+                        "losses read it only through `sg(..)`, `frozen(..)` or a choice; take one of these away, or add a loss",
+                    )
+                } else {
+                    d.help(format!("add a loss or {out}"))
+                }
             } else {
                 let paths: Vec<&str> = missing.iter().map(|p| self.params[p.0 as usize].path.as_str()).collect();
                 Diagnostic::new(Code::Unreached, span, format!("no loss reaches a part of `{name}`"))
@@ -302,8 +323,14 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Parameters that a gradient of the roots flows into.
-fn reached(table: &Table, system: &SystemBuild<'_>, records: &[bool], roots: impl Iterator<Item = ExprId>) -> HashSet<ParamId> {
+/// Parameters that a gradient of the roots flows into; with `stops`, those that the roots are computed from at all.
+fn reached(
+    table: &Table,
+    system: &SystemBuild<'_>,
+    records: &[bool],
+    roots: impl Iterator<Item = ExprId>,
+    stops: bool,
+) -> HashSet<ParamId> {
     let mut params = HashSet::new();
     let mut seen = HashSet::new();
     let mut open: Vec<ExprId> = roots.collect();
@@ -315,8 +342,8 @@ fn reached(table: &Table, system: &SystemBuild<'_>, records: &[bool], roots: imp
             Op::Param(p) => {
                 params.insert(*p);
             }
-            Op::Stop(_) | Op::ArgMax { .. } | Op::Top { .. } => {}
-            Op::Unary(UnaryOp::Floor | UnaryOp::Sign | UnaryOp::Not, _) => {}
+            Op::Stop(_) | Op::ArgMax { .. } | Op::Top { .. } if !stops => {}
+            Op::Unary(UnaryOp::Floor | UnaryOp::Sign | UnaryOp::Not, _) if !stops => {}
             Op::Binary(
                 BinaryOp::Lt
                 | BinaryOp::Le
@@ -327,7 +354,7 @@ fn reached(table: &Table, system: &SystemBuild<'_>, records: &[bool], roots: imp
                 | BinaryOp::And
                 | BinaryOp::Or,
                 ..,
-            ) => {}
+            ) if !stops => {}
             Op::Read { family, leaf, .. } => {
                 let id = family.0 as usize;
                 if !records[id] {

@@ -235,11 +235,13 @@ impl<'a> Ctx<'a> {
             ok = false;
         }
         if ok && train.seed_steps >= train.steps {
+            let at = binds.iter().find(|b| b.name.text == "seed_steps").map_or(span, |b| b.value.span);
+            let [seed, all] = [train.seed_steps, train.steps].map(|n| super::thousands(&n.to_string()));
             self.report(
                 Diagnostic::new(
                     Code::ScheduleRange,
-                    span,
-                    format!("the training would be over before it starts: {} seed steps of {}", train.seed_steps, train.steps),
+                    at,
+                    format!("the training would be over before it starts: {seed} seed steps of {all}"),
                 )
                 .help("`seed_steps` is a part of `steps`"),
             );

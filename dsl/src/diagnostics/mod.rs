@@ -67,6 +67,11 @@ impl Diagnostic {
         self
     }
 
+    /// Help for when nothing better was found.
+    pub fn or_help(self, text: impl Into<String>) -> Diagnostic {
+        if self.helps.is_empty() { self.help(text) } else { self }
+    }
+
     /// "did you mean", where one of the known words is close.
     pub fn suggest<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
         match closest(word, known) {

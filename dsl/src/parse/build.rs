@@ -724,7 +724,12 @@ impl Build<'_> {
     fn leaf(&mut self, pair: P<'_>) -> Expr {
         let span = self.span(&pair);
         let kind = match pair.as_rule() {
-            Rule::primary | Rule::bound_atom => return self.leaf(Children::of(pair).take()),
+            Rule::primary | Rule::bound_atom => {
+                let bracketed = pair.as_str().starts_with('(');
+                let inner = self.leaf(Children::of(pair).take());
+                // What is marked has both its brackets.
+                return if bracketed { Expr { span, ..inner } } else { inner };
+            }
             Rule::expr => return self.expr(pair),
             Rule::number => ExprKind::Number(self.number(pair.as_str(), span)),
             Rule::percent => {

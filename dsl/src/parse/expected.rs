@@ -10,7 +10,17 @@ pub(super) fn expected(rules: &[Rule]) -> Vec<&'static str> {
     // An equation starts with a name, and some declarations have the words of items.
     let has = |wanted: &[&str]| words.iter().any(|(_, word)| wanted.contains(word));
     let (declaration, start) = (has(&["a declaration"]), has(&["a declaration", "a statement", "an equation"]));
-    words.retain(|(_, word)| !(start && *word == "a name" || declaration && word.starts_with("an item")));
+    let statement = has(&["a statement"]);
+    words.retain(|(_, word)| {
+        !(start && *word == "a name" || declaration && word.starts_with("an item") || statement && *word == "a declaration")
+    });
+    // The end of a body is as good as another statement.
+    for (rank, word) in &mut words {
+        if start && *word == "`}`" {
+            *rank = Rank::Possible;
+        }
+    }
+    words.sort_unstable();
     // After a value nearly anything may follow; what must follow says more than what may.
     let best = words.first().map(|(rank, _)| *rank);
     words.retain(|(rank, _)| Some(*rank) == best);

@@ -301,6 +301,7 @@ fn hint(before: Option<&str>, found: &str, after: Option<&str>, expected: &[&str
         (_, ":", _) if expected.contains(&"`->`") => "what it gives comes behind `->`",
         (Some("if"), ..) => "a condition stands in `( )`",
         (_, "}", _) if expected == ["`=`"] => "a body ends with `return ..`",
+        (_, found, _) if expected.contains(&"a statement") && !lex::RESERVED.contains(&found) => "a body ends with `return ..`",
         (_, word, _) if lex::MEMBER_WORDS.contains(&word) && expected.iter().any(|e| e.starts_with("an item")) => {
             return Some(format!("`{word}` stands inside a model: `model NAME {{ {word} .. }}`"));
         }
@@ -363,11 +364,13 @@ fn cut(text: &str, tokens: &[Token], words: &[&str], members: bool) -> Vec<Piece
 /// `x =`, `x ~`, or `x[..] =`.
 fn is_equation(text: &str, tokens: &[Token]) -> bool {
     let mut depth = 0usize;
-    for token in &tokens[1..] {
+    for (i, token) in tokens[1..].iter().enumerate() {
         match token.text(text) {
             "[" => depth += 1,
             "]" => depth = depth.saturating_sub(1),
-            "=" | "~" if depth == 0 => return true,
+            "=" | "~" | "==" if depth == 0 => return true,
+            // `x += 1`: nothing of the kind, but meant as an equation.
+            "+" | "-" | "*" | "/" if depth == 0 => return tokens.get(i + 2).is_some_and(|t| t.text(text) == "="),
             _ if depth > 0 => {}
             _ => return false,
         }
