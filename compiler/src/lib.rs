@@ -1,4 +1,5 @@
 //! From a checked model to graph programs: lowering, differentiation, simplification, and an interpreter that is the
 //! oracle for everything faster.
 
+pub mod grad;
 pub mod ir;
