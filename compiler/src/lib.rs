@@ -3,3 +3,4 @@
 
 pub mod grad;
 pub mod ir;
+pub mod lower;
