@@ -56,7 +56,7 @@ impl Lower<'_> {
         self.read(family, leaf, index, span)
     }
 
-    fn is_record(&self, family: FamilyId) -> bool {
+    pub(super) fn is_record(&self, family: FamilyId) -> bool {
         let name = &self.system().family(family).name;
         self.model.records.iter().any(|r| self.model.train.family(*r).name == *name)
     }

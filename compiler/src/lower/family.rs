@@ -213,7 +213,10 @@ impl Lower<'_> {
             let leaf = if piece.leaves.len() == 1 { 0 } else { leaf };
             return Ok(Some(self.cut(piece, leaf, &wants, span)));
         }
-        // Part of it may lie outside the loop: those parts are read on their own.
+        if !pieces.iter().any(|p| meets(p, &wants)) {
+            return Ok(None);
+        }
+        // Part of it lies outside the loop: those parts are read on their own.
         wants[position] = Want::Loop { depth, shift };
         self.read_split(family, leaf, &wants, &pieces, span).map(Some)
     }
@@ -327,6 +330,18 @@ impl Lower<'_> {
             })
             .collect()
     }
+}
+
+/// Whether a piece holds a part of a box.
+fn meets(piece: &Piece, wants: &[Want]) -> bool {
+    piece.spans.iter().zip(wants).all(|(have, want)| match (*have, *want) {
+        (Span1::At(a), Want::At(b)) => a == b,
+        (Span1::At(a), Want::Along { lo, size, .. }) => a >= lo && a < lo + size,
+        (Span1::Along { lo, size, .. }, Want::At(at)) => at >= lo && at < lo + size,
+        (Span1::Along { lo, size, .. }, Want::Along { lo: from, size: n, .. }) => from < lo + size && lo < from + n,
+        (Span1::Loop { depth: a }, Want::Loop { depth: b, .. }) => a == b,
+        _ => false,
+    })
 }
 
 fn covers(piece: &Piece, wants: &[Want]) -> bool {

@@ -43,20 +43,21 @@ struct Edge {
 impl Lower<'_> {
     /// Computes all equations of the present system.
     pub(super) fn lower_system(&mut self) -> Result<()> {
-        let stages = &self.system().stages;
         let depth = self.depth();
-        let plans = self.plan(stages, depth)?;
-        for plan in plans {
+        for stage in &self.system().stages {
+            // Recorded values are data, but for the program that records them.
+            let mut defs = Vec::new();
+            collect(std::slice::from_ref(stage), &mut defs);
+            if self.entry != super::Entry::Record && defs.iter().any(|d| self.is_record(self.system().def(*d).family)) {
+                continue;
+            }
+            let plan = self.plan_stage(stage, depth)?;
             self.lower_plan(plan)?;
         }
         Ok(())
     }
 
     // ---- planning
-
-    fn plan(&mut self, stages: &[Stage], depth: usize) -> Result<Vec<Plan>> {
-        stages.iter().map(|s| self.plan_stage(s, depth)).collect()
-    }
 
     fn plan_stage(&mut self, stage: &Stage, depth: usize) -> Result<Plan> {
         match stage {
@@ -260,18 +261,20 @@ impl Lower<'_> {
                 _ => None,
             })
             .collect::<Option<_>>()?;
-        // By the variable: iteration = variable. By the subscript: iteration = variable + offset.
-        for by_variable in [true, false] {
-            let range = |(var, offset): (VarId, i64)| {
-                let (lo, hi) = self.var_range(var);
-                if by_variable { (lo, hi) } else { (lo + offset, hi + offset) }
+        // Iteration 0 is the variable 0, or the subscript 0, or for each equation the first of its own.
+        let by_variable = |(_, offset): (VarId, i64)| offset;
+        let by_subscript = |_: (VarId, i64)| 0;
+        let by_start = |(var, offset): (VarId, i64)| self.var_range(var).0 + offset;
+        let ways: [&dyn Fn((VarId, i64)) -> i64; 3] = [&by_variable, &by_subscript, &by_start];
+        for way in ways {
+            let shifts: Vec<i64> = lhs.iter().map(|l| way(*l)).collect();
+            let range = |i: usize| {
+                let (lo, hi) = self.var_range(lhs[i].0);
+                let iteration = lhs[i].1 - shifts[i];
+                (lo + iteration, hi + iteration)
             };
-            let first = range(lhs[0]);
-            if lhs.iter().any(|l| range(*l) != first) {
-                continue;
-            }
-            let shifts: Vec<i64> = lhs.iter().map(|(_, offset)| if by_variable { *offset } else { 0 }).collect();
-            if self.runs(defs, &lhs, &shifts, position, backward, edges, body) {
+            let first = range(0);
+            if (0..lhs.len()).all(|i| range(i) == first) && self.runs(defs, &lhs, &shifts, position, backward, edges, body) {
                 return Some((first.0, first.1, shifts));
             }
         }
