@@ -1,4 +1,9 @@
 //! From a checked model to graph programs: lowering, differentiation, simplification, and an interpreter that is the
 //! oracle for everything faster.
 
+pub mod composite;
+pub mod interp;
 pub mod ir;
+pub mod random;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
