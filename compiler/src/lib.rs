@@ -9,3 +9,5 @@ pub mod lower;
 pub mod random;
 pub mod run;
 pub mod simplify;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
