@@ -91,7 +91,7 @@ fn leaves() {
 #[test]
 fn elementwise() {
     sound("%0: [B, t] = input x\n%1: [t, k] = input w\n%2: [k, t, B] = add %0, %1");
-    broken("%0: [B, t] = input x\n%1: [t, B] = exp %0", "%1 (exp): its axes are [t#1, B#0], not [B#0, t#1]: its operand's");
+    broken("%0: [B, t] = input x\n%1: [t] = exp %0", "%1 (exp): its axes are [t#1], not [B#0, t#1]: its operand's");
     broken("%0: [B, t] = input x\n%1: [B] = stop %0", "its operand's");
     broken("%0: [B, t] = input x\n%1: [B] = id %0", "its operand's");
     for op in ["add", "mul", "max", "less"] {
@@ -111,7 +111,7 @@ fn axis_operations() {
     broken("%0: [B, t] = input x\n%1: [B, k] = expand %0", "the value lacks its operand's axes [t#1]");
     broken("%0: [B, t] = input x\n%1: [B, k] = rename %0, t -> k", "`t#1` has 3 entries, `k#2` has 6");
     broken("%0: [B, t] = input x\n%1: [B, t] = rename %0, three -> t", "lacks [three#4]");
-    broken("%0: [B, t] = input x\n%1: [three, B] = rename %0, t -> three", "its operand's, renamed");
+    broken("%0: [B, t] = input x\n%1: [three] = rename %0, t -> three", "its operand's, renamed");
     broken("%0: [B, t] = input x\n%1: [four, B, t] = expand %0\n%2: [B, t] = rename %1, four -> B", "not [B#0, B#0, t#1]");
     broken("%0: [B, t] = input x\n%1: [B] = sum %0, [k]", "lacks [k#2]");
     broken("%0: [B, t] = input x\n%1: [B] = sum %0, [t, t]", "the axis `t#1` is there twice");
@@ -124,7 +124,7 @@ fn axis_operations() {
 fn splitting_and_joining() {
     sound("%0: [t, k] = input w\n%1: [t, two, three] = split %0, k -> [two, three]\n%2: [t, k] = join %1, [three, two] -> k");
     broken("%0: [t, k] = input w\n%1: [t, two, four] = split %0, k -> [two, four]", "`k#2` has 6 entries");
-    broken("%0: [t, k] = input w\n%1: [t, three, two] = split %0, k -> [two, three]", "in place of the whole");
+    broken("%0: [t, k] = input w\n%1: [t, three] = split %0, k -> [two, three]", "in place of the whole");
     broken("%0: [t, k] = input w\n%1: [t] = split %0, B -> []", "lacks [B#0]");
     broken("%0: [t, k] = input w\n%1: [k] = join %0, [t, k] -> B", "do not multiply to it");
     broken("%0: [t, k] = input w\n%1: [t, k] = join %0, [] -> two", "do not multiply to it");
@@ -136,7 +136,7 @@ fn splitting_and_joining() {
 fn parts_of_an_axis() {
     sound("%0: [t, k] = input w\n%1: [t, two] = slice %0, k at 4 -> two\n%2: [t, four] = pad %1, two at 2 -> four");
     broken("%0: [t, k] = input w\n%1: [t, two] = slice %0, k at 5 -> two", "2 entries from 5 on do not fit into the 6 of `k#2`");
-    broken("%0: [t, k] = input w\n%1: [two, t] = slice %0, k at 0 -> two", "with the slice in place of the whole");
+    broken("%0: [t, k] = input w\n%1: [two] = slice %0, k at 0 -> two", "with the slice in place of the whole");
     broken("%0: [t, k] = input w\n%1: [t, two] = slice %0, B at 0 -> two", "lacks [B#0]");
     broken("%0: [B] = input h\n%1: [k] = pad %0, B at 3 -> k", "4 entries from 3 on do not fit into the 6 of `k#2`");
     broken("%0: [B] = input h\n%1: [k, B] = pad %0, B at 0 -> k", "with the whole in place of the part");
@@ -161,13 +161,13 @@ fn places() {
     sound("%0: [B, t] = input x\n%1: [k, B] = random noise uniform\n%2: [B, k] = gather %0, t at %1\n%3: [B, k] = argsort %2, k");
     sound("%0: [B, t] = input x\n%1: [four, t] = scatter %0, [B] at %0 -> four\n%2: [B, four, t] = scatter %0, [] at %0 -> four");
     broken("%0: [B, t] = input x\n%1: [B, k] = random noise uniform\n%2: [B, k] = gather %0, k at %1", "lacks [k#2]");
-    broken("%0: [B, t] = input x\n%1: [B, t] = gather %0, t at %0", "the places lie along `t#1`, which they pick from");
-    broken("%0: [B, t] = input x\n%1: [k] = iota k\n%2: [k, B] = gather %0, t at %1", "in place of the one picked from");
+    sound("%0: [B, t] = input x\n%1: [B, t] = gather %0, t at %0");
+    broken("%0: [B, t] = input x\n%1: [k] = iota k\n%2: [k] = gather %0, t at %1", "without the one picked from");
     broken("%0: [B, t] = input x\n%1: [B, t] = scatter %0, [k] at %0 -> four", "lacks [k#2]");
     broken("%0: [B, t] = input x\n%1: [B, t] = scatter %0, [] at %0 -> t", "`t#1` is there already");
     broken("%0: [B, t] = input x\n%1: [B, k] = scatter %0, [t] at %0 -> four", "and the new one");
     broken("%0: [B, t] = input x\n%1: [B, t] = argsort %0, k", "lacks [k#2]");
-    broken("%0: [B, t] = input x\n%1: [t, B] = argsort %0, t", "its operand's");
+    broken("%0: [B, t] = input x\n%1: [t] = argsort %0, t", "its operand's");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn scans() {
     let body = "%0: [B] = param 0\n%1: [B] = param 1\n%2: [B] = add %0, %1\nresults %2, %0";
     sound(&scan(all, body, "%3: [B] = out %2, 0\n%4: [t, B] = out %2, 1"));
     broken(&scan("init() xs(%1) consts()", "results", ""), "%2 (scan): %1, which it steps along, has no axis `t#1`");
-    broken(&scan("init(%0) xs() consts()", "%0: [B, t] = param 0\nresults %0", ""), "the carry %0 has the scan's own axis `t#1`");
+    sound(&scan("init(%0) xs() consts()", "%0: [B, t] = param 0\nresults %0", ""));
     broken(&scan(all, "%0: [B] = param 3\nresults %0", ""), "in scan %2: %0 (param): there is no parameter 3; the scan gives 3");
     broken(&scan(all, "%0: [B, t] = param 1\nresults %0", ""), "what the scan gives as parameter 1");
     broken(&scan(all, "results", ""), "in scan %2: the body has 0 results for 1 carries");
@@ -189,7 +189,7 @@ fn scans() {
     broken(&scan(all, body, "%3: [B] = out %1, 0"), "%1 is no scan");
     broken(&scan(all, body, "%3: [B] = out %2, 2"), "the scan has no value 2; it has 2");
     broken(&scan(all, body, "%3: [t] = out %2, 0"), "those of the carry");
-    broken(&scan(all, body, "%3: [B, t] = out %2, 1"), "the scan's axis `t#1` in front");
+    sound(&scan(all, body, "%3: [B, t] = out %2, 1"));
     broken(&scan(all, body, "%3: [t, k] = out %2, 1"), "the scan's axis and those of the body's result");
     broken("%0: [t] = scan t forward init() xs() consts() {\nresults\n}", "its values are taken by `out`");
     broken("%0: [] = scan #99 forward init() xs() consts() {\nresults\n}", "axis 99 is not declared");

@@ -1,10 +1,9 @@
 //! The verifier: every invariant of a graph program that a later stage relies on, checked between passes.
 //!
-//! Axes are checked as the storage order that [`build`](super) gives them where an operation keeps its operand's order
-//! (`exp`, `sum`, `rename`, `slice`, `gather` and their like), and as sets where it has several operands (elementwise
-//! operations, `dot`, `scatter`) or says its order itself (`expand`). What goes into a scan and comes out of it is lined
-//! up by name: a parameter has the axes of its operand in any order, an output the scan's axis and then those of the
-//! body's result in any order. An output that updates an input has that input's axes in its order.
+//! Axes are checked as sets: arrays line up by name, so each node is free to say its own storage order. Four things do
+//! depend on the order and are checked for it: an input node has the axes of its declaration, an output that updates an
+//! input has that input's axes, the axes of a random node are its counter (any order is one), and a subset lies along the
+//! last of them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -211,20 +210,20 @@ impl Check<'_> {
                     }
                 }
             }
-            Op::Unary(_, a) | Op::Stop(a) | Op::Id(a) => self.exactly(node, axes(*a), "its operand's"),
+            Op::Unary(_, a) | Op::Stop(a) | Op::Id(a) => self.as_set(node, axes(*a), "its operand's"),
             Op::Add(a, b) | Op::Mul(a, b) | Op::Max(a, b) | Op::Less(a, b) => self.union(node, graph, &[*a, *b]),
             Op::Where(c, a, b) => self.union(node, graph, &[*c, *a, *b]),
             Op::Composite(composite, a) => match composite {
                 Composite::Tanh | Composite::Sigmoid | Composite::Softplus | Composite::Abs | Composite::Sign => {
-                    self.exactly(node, axes(*a), "its operand's")
+                    self.as_set(node, axes(*a), "its operand's")
                 }
                 Composite::Softmax(axis) | Composite::LogSoftmax(axis) => {
                     self.has(axes(*a), &[*axis])?;
-                    self.exactly(node, axes(*a), "its operand's")
+                    self.as_set(node, axes(*a), "its operand's")
                 }
                 Composite::LogSumExp(axis) => {
                     self.has(axes(*a), &[*axis])?;
-                    self.exactly(node, &without(axes(*a), &[*axis]), "its operand's without the one summed over")
+                    self.as_set(node, &without(axes(*a), &[*axis]), "its operand's without the one summed over")
                 }
             },
             Op::Expand(a) => {
@@ -237,11 +236,11 @@ impl Check<'_> {
                 self.axis_list(&[*to])?;
                 let [a, b] = [*from, *to].map(|x| self.program.size(x));
                 ensure!(a == b, "{} has {a} entries, {} has {b}", self.name(*from), self.name(*to));
-                self.exactly(node, &replace(axes(*of), *from, &[*to]), "its operand's, renamed")
+                self.as_set(node, &replace(axes(*of), *from, &[*to]), "its operand's, renamed")
             }
             Op::Reduce { of, over, .. } => {
                 self.has(axes(*of), over)?;
-                self.exactly(node, &without(axes(*of), over), "its operand's without those reduced")
+                self.as_set(node, &without(axes(*of), over), "its operand's without those reduced")
             }
             Op::Dot { a, b, over } => {
                 self.has(axes(*a), over)?;
@@ -254,7 +253,7 @@ impl Check<'_> {
                 self.has(axes(*of), &[*axis])?;
                 self.axis_list(into)?;
                 self.product(into, *axis)?;
-                self.exactly(node, &replace(axes(*of), *axis, into), "its operand's with the parts in place of the whole")
+                self.as_set(node, &replace(axes(*of), *axis, into), "its operand's with the parts in place of the whole")
             }
             Op::Join { of, axes: joined, into } => {
                 self.has(axes(*of), joined)?;
@@ -262,28 +261,24 @@ impl Check<'_> {
                 self.product(joined, *into)?;
                 let Some((first, rest)) = joined.split_first() else { return Err("it joins no axes".to_string()) };
                 let expected = replace(&without(axes(*of), rest), *first, &[*into]);
-                self.exactly(node, &expected, "its operand's with the whole in place of the first part")
+                self.as_set(node, &expected, "its operand's with the whole in place of the first part")
             }
             Op::Slice { of, axis, start, into } => {
                 self.has(axes(*of), &[*axis])?;
                 self.fits(*into, *start, *axis)?;
-                self.exactly(node, &replace(axes(*of), *axis, &[*into]), "its operand's with the slice in place of the whole")
+                self.as_set(node, &replace(axes(*of), *axis, &[*into]), "its operand's with the slice in place of the whole")
             }
             Op::Pad { of, axis, start, into } => {
                 self.has(axes(*of), &[*axis])?;
                 self.fits(*axis, *start, *into)?;
-                self.exactly(node, &replace(axes(*of), *axis, &[*into]), "its operand's with the whole in place of the part")
+                self.as_set(node, &replace(axes(*of), *axis, &[*into]), "its operand's with the whole in place of the part")
             }
             Op::Concat { parts, along, into } => self.concat(graph, node, parts, along, *into),
             Op::Gather { of, axis, at } => {
                 self.has(axes(*of), &[*axis])?;
-                ensure!(!axes(*at).contains(axis), "the places lie along {}, which they pick from", self.name(*axis));
-                let places = without(axes(*at), axes(*of));
-                self.exactly(
-                    node,
-                    &replace(axes(*of), *axis, &places),
-                    "its operand's with those of the places in place of the one picked from",
-                )
+                let others = without(axes(*of), &[*axis]);
+                let expected = [without(axes(*at), &others), others].concat();
+                self.as_set(node, &expected, "those of the places, and its operand's without the one picked from")
             }
             Op::Scatter { of, at, over, into } => {
                 self.has(axes(*at), over)?;
@@ -296,17 +291,13 @@ impl Check<'_> {
             }
             Op::Argsort { of, axis } => {
                 self.has(axes(*of), &[*axis])?;
-                self.exactly(node, axes(*of), "its operand's")
+                self.as_set(node, axes(*of), "its operand's")
             }
             Op::Scan(scan) => {
                 self.axis_list(&[scan.axis])?;
                 for x in &scan.xs {
                     let has = axes(*x).contains(&scan.axis);
                     ensure!(has, "%{}, which it steps along, has no axis {}", x.0, self.name(scan.axis));
-                }
-                for carry in &scan.init {
-                    let has = axes(*carry).contains(&scan.axis);
-                    ensure!(!has, "the carry %{} has the scan's own axis {}", carry.0, self.name(scan.axis));
                 }
                 self.exactly(node, &[], "none: its values are taken by `out`")
             }
@@ -319,11 +310,6 @@ impl Check<'_> {
                 if (*index as usize) < scan.init.len() {
                     return self.as_set(node, step, "those of the carry");
                 }
-                ensure!(
-                    node.axes.first() == Some(&scan.axis),
-                    "an output of a scan has the scan's axis {} in front",
-                    self.name(scan.axis)
-                );
                 let expected: Vec<AxisId> = [scan.axis].iter().chain(step).copied().collect();
                 self.as_set(node, &expected, "the scan's axis and those of the body's result")
             }
@@ -351,7 +337,7 @@ impl Check<'_> {
         let total = along.iter().try_fold(0usize, |n, a| n.checked_add(self.program.size(*a)));
         let size = self.program.size(into);
         ensure!(total == Some(size), "{} has {size} entries, its parts have {}", self.name(into), total.unwrap_or(usize::MAX));
-        self.exactly(node, &replace(axes(*first), *axis, &[into]), "its first part's with the whole in place of the part")
+        self.as_set(node, &replace(axes(*first), *axis, &[into]), "its first part's with the whole in place of the part")
     }
 
     // ---- parts of the rules
@@ -440,7 +426,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Checked {
     Ok(())
 }
 
-/// The same axes in any order; neither list has one twice.
+/// The same axes in any order; `a` has none twice.
 fn same(a: &[AxisId], b: &[AxisId]) -> bool {
     a.len() == b.len() && a.iter().all(|x| b.contains(x))
 }
