@@ -11,7 +11,8 @@
 //! | `system` | equations, their subscripts and types |
 //! | `planner` | planners and their rollouts |
 //! | `expr` | expressions |
-//! | `call` | arguments, functions, blocks, distributions |
+//! | `bind` | arguments meet parameters |
+//! | `call` | functions, blocks, distributions |
 //! | `builtins` | the functions that Rust knows |
 //! | `shape` | shapes, conversions, axes that must agree |
 //! | `objective` | losses, metrics, running statistics, optimisers |
@@ -22,6 +23,7 @@
 //! | `finish` | the model as a plain value |
 
 mod act;
+mod bind;
 mod builtins;
 mod call;
 mod declare;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use super::bind::Owner;
 use super::value::{Callable, Env, MemoryValue, Mode, Record, Value};
 use super::{Ctx, DrawFrom, Site, TRAIN};
 use crate::ast::{self, Ident, Item, OutType, ParamDecl, Type, Typed};
@@ -547,7 +548,9 @@ impl<'a> Ctx<'a> {
             args = &args[1..];
         }
         let statics: Vec<&'a ParamDecl> = def.params.iter().filter(|p| p.default.is_some()).collect();
-        let Some(settings) = self.bind_settings(&def.name.text, &statics, args, env, &scope, call.span) else {
+        let Some(args) = self.eval_args(args, env) else { return Out::Unknown };
+        let owner = Owner { name: &def.name.text, settings: true, span: call.span };
+        let Some(settings) = self.bind(&owner, &statics, args, &scope, |_, _, value, _| Some(value)) else {
             return Out::Unknown;
         };
         let mut shapes = Vec::new();

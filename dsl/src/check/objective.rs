@@ -1,5 +1,6 @@
 //! Losses, metrics, running statistics and the optimisers that act on them.
 
+use super::bind::Owner;
 use super::value::{Env, Found, Sees, Value};
 use super::{Ctx, DrawFrom, EVALUATE, Site, TRAIN};
 use crate::ast::{self, Clause, ClauseKind, Expr, Item};
@@ -526,67 +527,19 @@ impl<'a> Ctx<'a> {
         args: Vec<super::call::Arg<'a>>,
         env: &Env<'a>,
     ) -> Option<()> {
-        let mut given: Vec<Option<(Value<'a>, Span)>> = vec![None; def.params.len()];
-        let mut place = 0;
-        for arg in args {
-            let at = match arg.name {
-                Some(label) => def.params.iter().position(|p| p.name.text == label.text).or_else(|| {
-                    let names: Vec<&str> = def.params.iter().map(|p| p.name.text.as_str()).collect();
-                    self.report(
-                        Diagnostic::new(
-                            Code::UnknownSetting,
-                            label.span,
-                            format!("`{}` has no setting `{}`", def.name.text, label.text),
-                        )
-                        .suggest(&label.text, names.iter().copied())
-                        .note(format!("its settings are {}", super::listed(&names))),
-                    );
-                    None
-                })?,
-                None => {
-                    place += 1;
-                    place - 1
-                }
-            };
-            if at >= def.params.len() {
-                self.error(
-                    Code::WrongArguments,
-                    arg.span,
-                    format!("`{}` takes {}", def.name.text, super::module::count(def.params.len(), "setting")),
-                );
-                return None;
-            }
-            given[at] = Some((arg.value, arg.span));
-        }
-        for (param, value) in def.params.iter().zip(given) {
-            let (value, span) = match (value, &param.default) {
-                (Some(v), _) => v,
-                (None, Some(e)) => (self.eval(e, env), e.span),
-                (None, None) => {
-                    self.report(
-                        Diagnostic::new(
-                            Code::WrongArguments,
-                            call.span,
-                            format!("`{}` needs `{}`", def.name.text, param.name.text),
-                        )
-                        .help(format!("write `{} = ..`", param.name.text)),
-                    );
-                    return None;
-                }
-            };
+        let owner = Owner { name: &def.name.text, settings: true, span: call.span };
+        let params: Vec<&'a ast::ParamDecl> = def.params.iter().collect();
+        self.bind(&owner, &params, args, env, |cx, param, value, at| {
             if let ("lr", Value::Num(n)) = (param.name.text.as_str(), &value)
                 && (*n <= 0.0 || !n.is_finite())
             {
-                self.report(
-                    Diagnostic::new(Code::BadSetting, span, format!("a learning rate of {n}"))
+                cx.report(
+                    Diagnostic::new(Code::BadSetting, at, format!("a learning rate of {n}"))
                         .help("it is a small number above zero, such as 3e-4"),
                 );
             }
-            if value.is_error() {
-                return None;
-            }
-            env.set(&param.name.text, value);
-        }
+            Some(value)
+        })?;
         Some(())
     }
 
