@@ -312,6 +312,12 @@ impl<'a> Ctx<'a> {
         (result, std::mem::replace(&mut self.site, outer))
     }
 
+    /// Names of a file's items of one kind, for suggestions.
+    fn items_named(&self, file: FileId, kind: impl Fn(&Item) -> bool) -> Vec<&'a str> {
+        let program = self.program;
+        program.names(file).filter(|n| program.find(file, n).is_some_and(&kind)).collect()
+    }
+
     fn model_env(&self, file: FileId) -> Env<'a> {
         Env::root(file, Sees::Equation)
     }
@@ -331,6 +337,11 @@ impl<'a> Ctx<'a> {
 }
 
 impl Site {
+    /// An equation, a loss or a metric, of which every sample has its own; `name` names its draws.
+    pub(crate) fn of(system: usize, name: &str) -> Site {
+        Site { draw_base: name.to_string(), draw_from: DrawFrom::Sample, training: system == TRAIN, ..Site::outside(system) }
+    }
+
     /// A place without index variables: declarations, initial values, schedules.
     pub(crate) fn outside(system: usize) -> Site {
         Site {

@@ -617,14 +617,9 @@ impl<'a> Ctx<'a> {
                         .help("a net is built from a `block`, such as `mlp([256], silu)`")
                 } else {
                     let file = call.name.span.file;
-                    let blocks: Vec<String> = self
-                        .program
-                        .names(file)
-                        .filter(|n| matches!(self.program.find(file, n), Some(Item::Block(_))))
-                        .map(str::to_string)
-                        .collect();
+                    let blocks = self.items_named(file, |i| matches!(i, Item::Block(_)));
                     Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no block `{}`", call.name.text))
-                        .suggest(&call.name.text, blocks.iter().map(String::as_str))
+                        .suggest(&call.name.text, blocks.iter().copied())
                 };
                 self.report(d);
                 None

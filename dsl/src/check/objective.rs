@@ -2,7 +2,7 @@
 
 use super::bind::Owner;
 use super::value::{Env, Found, Sees, Value};
-use super::{Ctx, DrawFrom, EVALUATE, Site, TRAIN};
+use super::{Ctx, EVALUATE, Site, TRAIN};
 use crate::ast::{self, Clause, ClauseKind, Expr, Item};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, Dtype, ExprId, ModuleKind, Op, ParamId, Size, VarId};
@@ -26,6 +26,14 @@ struct Mean {
     condition: Option<ExprId>,
     vars: Vec<VarId>,
     touched: Vec<ExprId>,
+}
+
+impl Mean {
+    /// Where it stands, for the time check.
+    fn site(&self, what: String, span: Span) -> super::time::Site {
+        let values = [self.value].into_iter().chain(self.condition).collect();
+        super::time::Site { vars: self.vars.clone(), values, touched: self.touched.clone(), span, what }
+    }
 }
 
 impl<'a> Ctx<'a> {
@@ -59,13 +67,7 @@ impl<'a> Ctx<'a> {
         for e in self.members.diagnose.clone() {
             let what = format!("`{}` of `diagnose`", e.place.name.text);
             if let Some(mean) = self.mean(EVALUATE, &e.place.name.text, &e.value, &[&e.clauses], &[], false) {
-                objective.evaluate_sites.push(super::time::Site {
-                    vars: mean.vars.clone(),
-                    values: vec![mean.value],
-                    touched: mean.touched.clone(),
-                    span: e.value.span,
-                    what,
-                });
+                objective.evaluate_sites.push(mean.site(what, e.value.span));
                 objective.diagnose.push(hir::Diagnosis { name: e.place.name.text.clone(), value: mean.value, vars: mean.vars });
             }
         }
@@ -93,13 +95,7 @@ impl<'a> Ctx<'a> {
                 continue;
             };
             let what = format!("the running value `{}`", name.text);
-            objective.train_sites.push(super::time::Site {
-                vars: mean.vars.clone(),
-                values: vec![mean.value],
-                touched: mean.touched.clone(),
-                span: value.span,
-                what,
-            });
+            objective.train_sites.push(mean.site(what, value.span));
             self.running.push(hir::Running {
                 name: name.text.clone(),
                 value: mean.value,
@@ -135,17 +131,7 @@ impl<'a> Ctx<'a> {
         scalar: bool,
         env: &Env<'a>,
     ) -> Option<Mean> {
-        let site = Site {
-            vars: bound.to_vec(),
-            active: bound.iter().map(|(_, v)| *v).collect(),
-            draw_base: name.to_string(),
-            draws: 0,
-            draw_from: DrawFrom::Sample,
-            system,
-            training: system == TRAIN,
-            reset: None,
-            touched: Vec::new(),
-        };
+        let site = Site { vars: bound.to_vec(), active: bound.iter().map(|(_, v)| *v).collect(), ..Site::of(system, name) };
         let (result, site) = self.at_site(site, |cx| {
             for clause in clauses.iter().copied().flatten() {
                 if let ClauseKind::For(iters) = &clause.kind {
@@ -246,15 +232,7 @@ impl<'a> Ctx<'a> {
                 None => loss.name.text.clone(),
             };
             let Some(mean) = self.mean(TRAIN, &name, &part.value, &[&loss.clauses, &part.clauses], &[], true) else { continue };
-            let mut values = vec![mean.value];
-            values.extend(mean.condition);
-            objective.train_sites.push(super::time::Site {
-                vars: mean.vars.clone(),
-                values,
-                touched: mean.touched,
-                span: part.value.span,
-                what: format!("loss `{name}`"),
-            });
+            objective.train_sites.push(mean.site(format!("loss `{name}`"), part.value.span));
             parts.push(hir::LossPart { name, value: mean.value, condition: mean.condition, vars: mean.vars });
         }
         objective.losses.push(hir::Loss { name: loss.name.text.clone(), weight, warmup, optimizer, parts, span });
@@ -315,15 +293,7 @@ impl<'a> Ctx<'a> {
             .map(std::slice::from_ref)
             .collect();
         let Some(mean) = self.mean_in(EVALUATE, &name, &metric.value, &clauses, &kept, true, env) else { return };
-        let mut values = vec![mean.value];
-        values.extend(mean.condition);
-        objective.evaluate_sites.push(super::time::Site {
-            vars: mean.vars.clone(),
-            values,
-            touched: mean.touched,
-            span: metric.value.span,
-            what: format!("metric `{name}`"),
-        });
+        objective.evaluate_sites.push(mean.site(format!("metric `{name}`"), metric.value.span));
         objective.metrics.push(hir::Metric {
             name,
             value: mean.value,
@@ -457,19 +427,14 @@ impl<'a> Ctx<'a> {
     fn rule(&mut self, o: &'a ast::Optimizer) -> Option<hir::Rule> {
         let file = o.rule.name.span.file;
         let Some(Item::Optimizer(def)) = self.program.find(file, &o.rule.name.text) else {
-            let known: Vec<String> = self
-                .program
-                .names(file)
-                .filter(|n| matches!(self.program.find(file, n), Some(Item::Optimizer(_))))
-                .map(str::to_string)
-                .collect();
+            let known = self.items_named(file, |i| matches!(i, Item::Optimizer(_)));
             self.report(
                 Diagnostic::new(
                     Code::UnknownName,
                     o.rule.name.span,
                     format!("there is no optimiser rule `{}`", o.rule.name.text),
                 )
-                .suggest(&o.rule.name.text, known.iter().map(String::as_str))
+                .suggest(&o.rule.name.text, known.iter().copied())
                 .note(format!("there are {}", super::listed(&known))),
             );
             return None;

@@ -167,15 +167,10 @@ impl<'a> Ctx<'a> {
         match self.program.find(file, &call.name.text) {
             Some(Item::Planner(def)) => Some(def),
             _ => {
-                let known: Vec<String> = self
-                    .program
-                    .names(file)
-                    .filter(|n| matches!(self.program.find(file, n), Some(Item::Planner(_))))
-                    .map(str::to_string)
-                    .collect();
+                let known = self.items_named(file, |i| matches!(i, Item::Planner(_)));
                 self.report(
                     Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no planner `{}`", call.name.text))
-                        .suggest(&call.name.text, known.iter().map(String::as_str))
+                        .suggest(&call.name.text, known.iter().copied())
                         .note(format!("there are {}", super::listed(&known))),
                 );
                 None
@@ -273,10 +268,7 @@ impl<'a> Ctx<'a> {
                 }
                 continue;
             };
-            let mut site = super::Site::outside(ACT);
-            site.draw_base = path;
-            site.draw_from = super::DrawFrom::Sample;
-            let (value, _) = self.at_site(site, |cx| cx.eval(e, &env));
+            let (value, _) = self.at_site(super::Site::of(ACT, &path), |cx| cx.eval(e, &env));
             if value.is_error() {
                 continue;
             }
