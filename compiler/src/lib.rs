@@ -1,1 +1,6 @@
-//! Graph program, autodiff and kernels of a checked model. Nothing here yet but the crate.
+//! From a checked model to graph programs: lowering, differentiation, simplification, and an interpreter that is the
+//! oracle for everything faster.
+
+pub mod grad;
+pub mod ir;
+pub mod lower;
