@@ -717,7 +717,8 @@ impl<'a> Ctx<'a> {
         let (mut e, have) = match leaves.as_slice() {
             [one] if self.table.axes_of(*one).len() == shape.axes.len() => (*one, self.table.axes_of(*one).to_vec()),
             _ if shape.axes.len() == 1 => {
-                let (e, axis) = self.as_vector(leaves, span);
+                let parts = leaves.into_iter().map(|e| (e, self.table.axes_of(e).to_vec())).collect();
+                let (e, axis) = self.as_vector(parts, span);
                 (e, vec![axis])
             }
             _ => {

@@ -657,7 +657,7 @@ impl<'a> Ctx<'a> {
             );
             return None;
         }
-        let mut parts: Vec<Vec<ExprId>> = Vec::new();
+        let mut parts: Vec<Vec<(ExprId, Vec<AxisId>)>> = Vec::new();
         for (input, arg) in inputs.iter().zip(&args) {
             if arg.is_error() {
                 return None;
@@ -697,7 +697,8 @@ impl<'a> Ctx<'a> {
         Some(vec![Value::tensor(e)])
     }
 
-    fn net_arg(&mut self, net: &str, input: &Input, arg: &Value<'a>, span: Span) -> Option<Vec<ExprId>> {
+    /// An argument's arrays, each with its axes in the order of the declaration.
+    fn net_arg(&mut self, net: &str, input: &Input, arg: &Value<'a>, span: Span) -> Option<Vec<(ExprId, Vec<AxisId>)>> {
         let wrong = |cx: &mut Self, have: String, want: String| {
             cx.report(
                 Diagnostic::new(Code::AxesMismatch, span, format!("`{net}` wants `{}` with axes {want}", input.name))
@@ -722,7 +723,7 @@ impl<'a> Ctx<'a> {
                         let have = self.table.show(self.table.axes_of(e));
                         return wrong(self, format!("`{name}` with axes {have}"), want);
                     }
-                    parts.push(e);
+                    parts.push((e, axes.clone()));
                 }
                 Some(parts)
             }
@@ -732,7 +733,7 @@ impl<'a> Ctx<'a> {
                     let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(axes));
                     return wrong(self, have, want);
                 }
-                Some(vec![e])
+                Some(vec![(e, axes.clone())])
             }
             InputTy::Memory(m) => {
                 let axes = self.modules[*m].memory_out.clone();
@@ -741,7 +742,7 @@ impl<'a> Ctx<'a> {
                     let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&axes));
                     return wrong(self, have, want);
                 }
-                Some(vec![e])
+                Some(vec![(e, axes)])
             }
         }
     }
