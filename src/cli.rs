@@ -143,7 +143,7 @@ pub(crate) struct Show {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Names: param.core.0.weight, slow.value.0.bias, data.obs, draw.plan.noise, carry.m.0.h, running.R, schedule.alpha,
-record.adv, slot.main.m.core.0.weight, value.z.q, progress, count. `wmc show FILE --params` lists them.
+record.adv, slot.main.m.core.0.weight, value.z.q, progress, count.main. `wmc show FILE --params` lists them.
 
 Examples:
   wmc run models/hamworld.wm --task cheetah-run --entry train_step --in batch.safetensors --out losses.safetensors

@@ -77,7 +77,7 @@ fn given(arguments: &Run, model: &Model) -> Result<Tensors, String> {
             format!("schedule.{name}")
         } else if model.running.iter().any(|r| r.name == *name) {
             format!("running.{name}")
-        } else if name == "progress" || name == "count" {
+        } else if name == "progress" {
             name.clone()
         } else {
             let hint = closest(name, known.iter().copied()).map_or_else(|| format!("there are: {}", known.join(", ")), |b| format!("did you mean `{b}`?"));
