@@ -216,6 +216,7 @@ def main():
         "first": first,
         "terminal": flag([0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]),
     }
+    data["r"][0, 1] = 200.0                       # beyond the outermost bin, symexp(5) = 147
     draw = {"s": v.open_unit(B, T, S, N), "u": v.normal(B, T, H, A), "gs": v.open_unit(B, T, H, S, N)}
     scale = Values.exact(2.5)
     slots = v.slots(p)

@@ -6,6 +6,7 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 venv="${1:-/tmp/venv}"
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet -r "$here/requirements.txt"
+"$venv/bin/python" "$here/checks.py"
 for model in tdmpc2 dreamerv3 sac ppo; do
   "$venv/bin/python" "$here/$model.py"
 done

@@ -173,6 +173,7 @@ def main():
     p = parameters(v)
     slow = v.nearby({k: x for k, x in p.items() if k.startswith("q.")})
     data = {"obs": v.normal(B, T, O), "a": v.uniform(B, T - 1, A, low=-1, high=1), "r": v.normal(B, T - 1, scale=2)}
+    data["r"][0, 2], data["r"][1, 1] = 30_000.0, 0.0   # beyond the outermost bin, symexp(10) = 22,025; exactly on a bin
     draw = {
         "b": v.normal(B, T, A), "pair": torch.tensor([2, 0]), "u": v.normal(B, T, A), "duo": torch.tensor([1, 2]),
         # The rate is 0.01: a tenth of the draws is put below it, so that there is something to drop.
