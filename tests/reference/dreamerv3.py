@@ -239,7 +239,7 @@ def main():
     assert 0 < (kl > FREE).sum() < kl.numel() and 0 < clipped < len(p)
 
     inputs = under("param", p) | under("slow", slow) | under("data", data) | under("draw", draw) | under("slot.main", slots)
-    inputs |= {"running.R": scale, "progress": torch.tensor(0.5), "count.main": torch.tensor(COUNT)}
+    inputs |= {"running.R": scale, "progress": torch.tensor(0.5), "count.main": torch.tensor(COUNT + 1)}
     out |= {"objective.main": objective, "next.running.R": new_scale} | under("grad", grads) | under("value", values)
     out |= under("next.param", after) | under("next.slot.main", after_slots) | under("next.slow", slow_step(slow, after, TAU))
     t, short, long, next_ = [0, T], [0, H], [0, H + 1], [1, H + 1]

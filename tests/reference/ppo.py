@@ -102,7 +102,7 @@ def main():
     assert (counted & (ratio > 1.2) & (gain < 0)).any() and not counted.all()
 
     inputs = under("param", p) | under("data", batch) | under("record", rounded) | under("slot.main", slots)
-    inputs |= {"progress": torch.tensor(0.5), "count.main": torch.tensor(COUNT)}
+    inputs |= {"progress": torch.tensor(0.5), "count.main": torch.tensor(COUNT + 1)}
     out |= {"objective.main": objective, "value.ratio": ratio, "metric.kl": kl} | under("grad", grads)
     out |= under("next.param", after) | under("next.slot.main", after_slots)
     save("ppo", inputs, out)

@@ -81,7 +81,7 @@ def main():
 
     inputs = under("param", p) | under("slow", slow) | under("data", data) | {"draw.u": noise, "progress": torch.tensor(0.5)}
     for name in groups:
-        inputs |= under(f"slot.{name}", slots[name]) | {f"count.{name}": torch.tensor(COUNT)}
+        inputs |= under(f"slot.{name}", slots[name]) | {f"count.{name}": torch.tensor(COUNT + 1)}
     out |= under("grad", grads) | under("value", values)
     out |= under("next.param", after) | under("next.slot", after_slots) | under("next.slow", slow_step(slow, after, TAU))
     save("sac", inputs, out, {"u": [[0, 2]], "lp": [[0, 2]], "soft": [[0, 2]], "target": [[0, 1]]})

@@ -212,7 +212,7 @@ def main():
     inputs = under("param", p) | under("slow", slow) | under("data", data) | under("draw", draw)
     inputs |= {"running.S": scale, "progress": torch.tensor(0.5)}
     for name in slots:
-        inputs |= under(f"slot.{name}", slots[name]) | {f"count.{name}": torch.tensor(COUNT)}
+        inputs |= under(f"slot.{name}", slots[name]) | {f"count.{name}": torch.tensor(COUNT + 1)}
     out |= under("grad", grads) | under("value", values) | {"next.running.S": new_scale}
     out |= under("next.param", after) | under("next.slot", after_slots) | under("next.slow", slow_step(slow, after, TAU))
     full, short = [[0, T]], [[0, T - 1]]
