@@ -13,7 +13,8 @@ fn agrees(name: &str, file: &str, entry: Entry, double: bool, bound: f64) {
     let given = load(&root.join(format!("data/{file}.in.safetensors")));
     let want = load(&root.join(format!("data/{file}.out.safetensors")));
     let observe = true;
-    let have = call(&model, &Call { entry, observe, double, ..Call::default() }, &given).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let have =
+        call(&model, &Call { entry, observe, double, ..Call::default() }, &given).unwrap_or_else(|e| panic!("{file}: {e}"));
     let mut wrong: Vec<String> = Vec::new();
     let mut compared = 0;
     for (name, want) in &want {

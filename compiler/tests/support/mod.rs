@@ -33,8 +33,12 @@ pub(crate) fn models(path: &Path, dims: &[(&str, u64)]) -> Vec<Model> {
     let folders = Folders(vec![path.parent().expect("a folder").to_path_buf(), project("models")]);
     let options = dsl::Options { dims: dims.iter().map(|(n, s)| (n.to_string(), *s)).collect(), ..dsl::Options::default() };
     let checked = dsl::check(&path.display().to_string(), &text, &folders, &options);
-    let errors: Vec<String> =
-        checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| dsl::diagnostics::render(&checked.sources, d, false)).collect();
+    let errors: Vec<String> = checked
+        .diagnostics
+        .iter()
+        .filter(|d| d.is_error())
+        .map(|d| dsl::diagnostics::render(&checked.sources, d, false))
+        .collect();
     assert!(errors.is_empty(), "{}", errors.join("\n"));
     checked.models
 }
@@ -52,10 +56,14 @@ pub(crate) fn load(path: &Path) -> Tensors {
         .map(|(name, view)| {
             let data = match view.dtype() {
                 Dtype::F64 => view.data().chunks(8).map(|c| f64::from_le_bytes(c.try_into().expect("8 bytes"))).collect(),
-                Dtype::F32 => view.data().chunks(4).map(|c| f64::from(f32::from_le_bytes(c.try_into().expect("4 bytes")))).collect(),
+                Dtype::F32 => {
+                    view.data().chunks(4).map(|c| f64::from(f32::from_le_bytes(c.try_into().expect("4 bytes")))).collect()
+                }
                 Dtype::BOOL | Dtype::U8 => view.data().iter().map(|b| f64::from(*b)).collect(),
                 Dtype::I64 => view.data().chunks(8).map(|c| i64::from_le_bytes(c.try_into().expect("8 bytes")) as f64).collect(),
-                Dtype::I32 => view.data().chunks(4).map(|c| f64::from(i32::from_le_bytes(c.try_into().expect("4 bytes")))).collect(),
+                Dtype::I32 => {
+                    view.data().chunks(4).map(|c| f64::from(i32::from_le_bytes(c.try_into().expect("4 bytes")))).collect()
+                }
                 other => panic!("{name} has the type {other:?}"),
             };
             (name, Tensor { shape: view.shape().to_vec(), data })
