@@ -2,8 +2,12 @@
 //! oracle for everything faster.
 
 pub mod composite;
+pub mod grad;
 pub mod interp;
 pub mod ir;
+pub mod lower;
 pub mod random;
+pub mod run;
+pub mod simplify;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
