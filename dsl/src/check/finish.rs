@@ -118,6 +118,7 @@ impl<'a> Ctx<'a> {
             self.sizes = if id == EVALUATE { super::Sizes::Evaluate } else { super::Sizes::Train };
             let inputs: Vec<(String, (i64, i64))> =
                 (0..self.inputs.len()).map(|i| (self.inputs[i].name.clone(), self.input_domain(i))).collect();
+            systems[id].inputs = inputs.iter().map(|(_, domain)| *domain).collect();
             let mut found = Vec::new();
             // Acting reads the training's values at "now", which `act_state` follows itself.
             let inputs =
@@ -238,7 +239,7 @@ fn plain(build: &SystemBuild<'_>) -> System {
             domain: Vec::new(),
         })
         .collect();
-    System { families, defs: build.defs.clone(), stages: Vec::new() }
+    System { families, defs: build.defs.clone(), stages: Vec::new(), inputs: Vec::new() }
 }
 
 /// Which leaves of which families differ between samples.

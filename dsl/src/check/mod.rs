@@ -11,7 +11,8 @@
 //! | `system` | equations, their subscripts and types |
 //! | `planner` | planners and their rollouts |
 //! | `expr` | expressions |
-//! | `call` | arguments, functions, blocks, distributions |
+//! | `bind` | arguments meet parameters |
+//! | `call` | functions, blocks, distributions |
 //! | `builtins` | the functions that Rust knows |
 //! | `shape` | shapes, conversions, axes that must agree |
 //! | `objective` | losses, metrics, running statistics, optimisers |
@@ -22,6 +23,7 @@
 //! | `finish` | the model as a plain value |
 
 mod act;
+mod bind;
 mod builtins;
 mod call;
 mod declare;
@@ -310,6 +312,12 @@ impl<'a> Ctx<'a> {
         (result, std::mem::replace(&mut self.site, outer))
     }
 
+    /// Names of a file's items of one kind, for suggestions.
+    fn items_named(&self, file: FileId, kind: impl Fn(&Item) -> bool) -> Vec<&'a str> {
+        let program = self.program;
+        program.names(file).filter(|n| program.find(file, n).is_some_and(&kind)).collect()
+    }
+
     fn model_env(&self, file: FileId) -> Env<'a> {
         Env::root(file, Sees::Equation)
     }
@@ -329,6 +337,11 @@ impl<'a> Ctx<'a> {
 }
 
 impl Site {
+    /// An equation, a loss or a metric, of which every sample has its own; `name` names its draws.
+    pub(crate) fn of(system: usize, name: &str) -> Site {
+        Site { draw_base: name.to_string(), draw_from: DrawFrom::Sample, training: system == TRAIN, ..Site::outside(system) }
+    }
+
     /// A place without index variables: declarations, initial values, schedules.
     pub(crate) fn outside(system: usize) -> Site {
         Site {

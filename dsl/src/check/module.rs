@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use super::bind::Owner;
 use super::value::{Callable, Env, MemoryValue, Mode, Record, Value};
 use super::{Ctx, DrawFrom, Site, TRAIN};
 use crate::ast::{self, Ident, Item, OutType, ParamDecl, Type, Typed};
@@ -560,7 +561,9 @@ impl<'a> Ctx<'a> {
             args = &args[1..];
         }
         let statics: Vec<&'a ParamDecl> = def.params.iter().filter(|p| p.default.is_some()).collect();
-        let Some(settings) = self.bind_settings(&def.name.text, &statics, args, env, &scope, call.span) else {
+        let Some(args) = self.eval_args(args, env) else { return Out::Unknown };
+        let owner = Owner { name: &def.name.text, settings: true, span: call.span };
+        let Some(settings) = self.bind(&owner, &statics, args, &scope, |_, _, value, _| Some(value)) else {
             return Out::Unknown;
         };
         let mut shapes = Vec::new();
@@ -627,14 +630,9 @@ impl<'a> Ctx<'a> {
                         .help("a net is built from a `block`, such as `mlp([256], silu)`")
                 } else {
                     let file = call.name.span.file;
-                    let blocks: Vec<String> = self
-                        .program
-                        .names(file)
-                        .filter(|n| matches!(self.program.find(file, n), Some(Item::Block(_))))
-                        .map(str::to_string)
-                        .collect();
+                    let blocks = self.items_named(file, |i| matches!(i, Item::Block(_)));
                     Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no block `{}`", call.name.text))
-                        .suggest(&call.name.text, blocks.iter().map(String::as_str))
+                        .suggest(&call.name.text, blocks.iter().copied())
                 };
                 self.report(d);
                 None
