@@ -3,7 +3,7 @@
 # torch comes with its CUDA libraries; nothing of it is used).
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-venv="${1:-/tmp/venv}"
+venv="${1:-$here/venv}"
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet -r "$here/requirements.txt"
 "$venv/bin/python" "$here/checks.py"
