@@ -5,7 +5,7 @@ use std::path::Path;
 use dsl::Checked;
 
 use crate::cli::Check;
-use crate::files::{self, Files, Unread};
+use crate::files::{self, Unread};
 use crate::output::{Exit, Output};
 use crate::report::{Report, tally};
 use crate::show::counts;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Check, out: &mut Output) -> Exit {
 
 fn checked(path: &Path, arguments: &Check) -> Result<Checked, Unread> {
     let text = files::read(path)?;
-    let loader = Files::beside(path, &arguments.roots.roots)?;
+    let loader = files::folders(path, &arguments.roots.roots)?;
     Ok(dsl::check(&path.display().to_string(), &text, &loader, &arguments.sizes.options(None)))
 }
 

@@ -82,7 +82,12 @@ impl Lower<'_> {
             }
         };
         let axis = self.frames[0].graph.axes(value)[0];
-        let piece = Piece { def: hir::DefId(u32::MAX), depth: 0, leaves: vec![value], spans: vec![Span1::Along { axis, lo: 0, size: rows }] };
+        let piece = Piece {
+            def: hir::DefId(u32::MAX),
+            depth: 0,
+            leaves: vec![value],
+            spans: vec![Span1::Along { axis, lo: 0, size: rows }],
+        };
         match index {
             [index] => self.read_piece(&piece, index, span),
             _ => self.unsupported("a recorded value has one subscript", span),
@@ -124,7 +129,8 @@ impl Lower<'_> {
         if let Some(at) = index.constant() {
             // A base case at a fixed step.
             let system = self.system();
-            let base = system.family(family).defs.iter().map(|d| system.def(*d)).find(|d| d.lhs.first() == Some(&hir::Lhs::At(at)));
+            let base =
+                system.family(family).defs.iter().map(|d| system.def(*d)).find(|d| d.lhs.first() == Some(&hir::Lhs::At(at)));
             return match base.map(|d| d.values[leaf]) {
                 Some(e) => self.expr(e),
                 None => self.unsupported("acting reads a value at a fixed step", span),
@@ -135,7 +141,12 @@ impl Lower<'_> {
             return self.remembered(StateValue::Family { family, leaf }, lag, span);
         }
         let system = self.system();
-        let def = system.family(family).defs.iter().map(|d| system.def(*d)).find(|d| matches!(d.lhs.first(), Some(hir::Lhs::Var { .. })));
+        let def = system
+            .family(family)
+            .defs
+            .iter()
+            .map(|d| system.def(*d))
+            .find(|d| matches!(d.lhs.first(), Some(hir::Lhs::Var { .. })));
         let Some(def) = def else { return self.unsupported("acting reads a value that no equation gives", span) };
         let (var, offset, e) = match def.lhs.first() {
             Some(hir::Lhs::Var { var, offset }) => (*var, *offset, def.values[leaf]),
@@ -573,7 +584,9 @@ impl Lower<'_> {
             } else {
                 match state.value {
                     StateValue::Input(i) => self.data_now(i, 0, axes[usize::from(self.batch.is_some())..].to_vec(), span)?,
-                    StateValue::Family { family, leaf } => self.value_now(family, leaf, &Index { terms: vec![(act.now, 1)], offset: 0 }, span)?,
+                    StateValue::Family { family, leaf } => {
+                        self.value_now(family, leaf, &Index { terms: vec![(act.now, 1)], offset: 0 }, span)?
+                    }
                 }
             };
             let value = self.ensure(value, &axes, span);

@@ -50,7 +50,9 @@ impl Lower<'_> {
             Hir::Read { family, leaf, index } => self.read_family(*family, *leaf, index, span),
             Hir::Outer { family, leaf, index } => self.read_now(*family, *leaf, index, span),
             Hir::Draw(d) => self.draw(*d, span),
-            Hir::Weight | Hir::Gradient | Hir::TotalNorm | Hir::Count | Hir::Scale | Hir::Slot(_) => self.rule_value(&node.op, span),
+            Hir::Weight | Hir::Gradient | Hir::TotalNorm | Hir::Count | Hir::Scale | Hir::Slot(_) => {
+                self.rule_value(&node.op, span)
+            }
             Hir::Hole(_) => self.unsupported("a stand-in is no part of a finished model", span),
             Hir::Unary(op, a) => {
                 let a = self.expr(*a)?;
@@ -228,7 +230,9 @@ impl Lower<'_> {
                 continue;
             }
             match &self.model.node(e).op {
-                Hir::Read { family, .. } if scan.which == self.which && scan.members.iter().any(|m| m.family == *family) => return false,
+                Hir::Read { family, .. } if scan.which == self.which && scan.members.iter().any(|m| m.family == *family) => {
+                    return false;
+                }
                 Hir::Alias(..) => return false,
                 op => op.operands(|x| open.push(x)),
             }
@@ -282,7 +286,12 @@ impl Lower<'_> {
         };
         let position = usize::from(self.batch.is_some());
         let time = self.frames[0].graph.axes(value)[position];
-        let piece = Piece { def: hir::DefId(u32::MAX), depth: 0, leaves: vec![value], spans: vec![Span1::Along { axis: time, lo, size: hi - lo }] };
+        let piece = Piece {
+            def: hir::DefId(u32::MAX),
+            depth: 0,
+            leaves: vec![value],
+            spans: vec![Span1::Along { axis: time, lo, size: hi - lo }],
+        };
         self.read_piece(&piece, index, span)
     }
 
@@ -641,4 +650,3 @@ fn reaches(graph: &crate::ir::Graph, of: ValueId, on: ValueId) -> bool {
     }
     false
 }
-
