@@ -30,7 +30,7 @@ fn all_models_lower() {
             for model in &checked.models {
                 for entry in Entry::ALL {
                     let start = std::time::Instant::now();
-                    match lower(model, entry, Options { batch: None, observe: true }) {
+                    match lower(model, entry, Options { observe: true, ..Options::default() }) {
                         Ok(program) => {
                             let nodes: usize = program.counts().values().sum();
                             println!(

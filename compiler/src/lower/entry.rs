@@ -61,7 +61,7 @@ impl Lower<'_> {
         self.model.records.iter().any(|r| self.model.train.family(*r).name == *name)
     }
 
-    fn leaf_name(&self, family: FamilyId, leaf: usize) -> String {
+    pub(super) fn leaf_name(&self, family: FamilyId, leaf: usize) -> String {
         let f = self.system().family(family);
         match f.leaves[leaf].path.as_str() {
             "" => f.name.clone(),

@@ -68,12 +68,15 @@ impl Entry {
 }
 
 /// What the caller may choose.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Samples in the batch, or environments that act at once; the model's own batch, or one, otherwise.
     pub batch: Option<usize>,
     /// Give out gradients, and every named equation.
     pub observe: bool,
+    /// Values of equations that the caller gives instead, by name: `z.q`, `plan.mean`. Of a recurrence it is the start
+    /// that is given.
+    pub given: std::collections::BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

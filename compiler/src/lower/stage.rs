@@ -376,14 +376,23 @@ impl Lower<'_> {
     fn lower_def(&mut self, id: DefId) -> Result<()> {
         let def = self.system().def(id);
         let (values, family) = (def.values.clone(), def.family);
-        let mut leaves = Vec::new();
-        for e in values {
-            leaves.push(self.expr(e)?);
-        }
         let depth = self.depth();
         let spans = self.def_spans(id, family, depth);
+        let mut leaves = Vec::new();
+        for (leaf, e) in values.into_iter().enumerate() {
+            let name = self.leaf_name(family, leaf);
+            let given = depth == 0 && !self.system().def(id).base && self.options.given.contains(&name);
+            leaves.push(if given { self.given(id, leaf, name)? } else { self.expr(e)? });
+        }
         self.families.add(self.which, family, Piece { def: id, depth, leaves, spans });
         Ok(())
+    }
+
+    /// An equation's values from the caller: an array over samples, its subscripts and its own axes.
+    fn given(&mut self, def: DefId, leaf: usize, name: String) -> Result<ValueId> {
+        let axes = self.carry_axes(def, leaf, 0)?;
+        let span = self.system().def(def).span;
+        Ok(self.input(format!("value.{name}"), ir::Role::Data, axes, span))
     }
 
     fn lower_scan(&mut self, plan: ScanPlan) -> Result<()> {

@@ -278,8 +278,13 @@ impl<'a> Ctx<'a> {
         }
         let bound = self.match_letters(shape, &have, at)?;
         for (letter, value) in bound {
-            match (env.get_here(&letter), &value) {
-                (Some(Found::Value(Value::Dim(a))), Value::Dim(b)) if a != *b => {
+            let known = match env.get_here(&letter) {
+                Some(Found::Value(Value::Dim(a))) => Some(a),
+                None if env.sees_model() => self.model_axis(&letter),
+                _ => None,
+            };
+            match (known, &value) {
+                (Some(a), Value::Dim(b)) if a != *b => {
                     let (one, other) = (self.table.show_axis(a), self.table.show_axis(*b));
                     self.report(
                         Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` uses `{letter}` for one axis, and gets two"))
@@ -294,8 +299,8 @@ impl<'a> Ctx<'a> {
         Some(value)
     }
 
-    /// The axes of a shape whose letters are all bound in this very scope.
-    fn known_letters(&self, shape: &'a Shape, env: &Env<'a>) -> Option<Vec<AxisId>> {
+    /// The axes of a shape whose letters are all known: bound in this very scope, or dims where the model is seen.
+    fn known_letters(&mut self, shape: &'a Shape, env: &Env<'a>) -> Option<Vec<AxisId>> {
         let mut axes = Vec::new();
         for axis in &shape.axes {
             if axis.size.is_some() {
@@ -304,6 +309,7 @@ impl<'a> Ctx<'a> {
             match env.get_here(&axis.name.text) {
                 Some(Found::Value(Value::Dim(a))) => axes.push(a),
                 Some(Found::Value(Value::Axes(a))) => axes.extend(a.iter()),
+                _ if env.sees_model() && !axis.rest => axes.push(self.model_axis(&axis.name.text)?),
                 _ => return None,
             }
         }
@@ -650,7 +656,8 @@ impl<'a> Ctx<'a> {
         let (mut e, have) = match leaves.as_slice() {
             [one] if self.table.axes_of(*one).len() == shape.axes.len() => (*one, self.table.axes_of(*one).to_vec()),
             _ if shape.axes.len() == 1 => {
-                let (e, axis) = self.as_vector(leaves, span);
+                let parts = leaves.into_iter().map(|e| (e, self.table.axes_of(e).to_vec())).collect();
+                let (e, axis) = self.as_vector(parts, span);
                 (e, vec![axis])
             }
             _ => {

@@ -134,6 +134,7 @@ impl<'a> Ctx<'a> {
         all.extend(m.inputs.iter().map(|x| (&x.name, "input")));
         all.extend(m.action.iter().map(|(x, _)| (&x.name, "action")));
         all.extend(m.dims.iter().map(|x| (&x.name, "dim")));
+        all.extend(m.source.iter().flat_map(|(_, over)| over.iter()).map(|x| (&x.name, "size of the source")));
         all.extend(m.consts.iter().map(|x| (&x.name, "const")));
         all.extend(m.latents.iter().map(|(x, _)| (*x, "latent")));
         all.extend(m.schedules.iter().map(|x| (&x.name, "schedule")));

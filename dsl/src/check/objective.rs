@@ -65,6 +65,11 @@ impl<'a> Ctx<'a> {
             self.metric(metric, &mut objective);
         }
         for e in self.members.diagnose.clone() {
+            for clause in &e.clauses {
+                if let ClauseKind::Where(c) = &clause.kind {
+                    self.error(Code::WrongKind, c.span, "`where` belongs to losses and metrics");
+                }
+            }
             let what = format!("`{}` of `diagnose`", e.place.name.text);
             if let Some(mean) = self.mean(EVALUATE, &e.place.name.text, &e.value, &[&e.clauses], &[], false) {
                 objective.evaluate_sites.push(mean.site(what, e.value.span));
@@ -94,6 +99,13 @@ impl<'a> Ctx<'a> {
                 });
                 continue;
             };
+            if self.is_open(mean.value) {
+                self.report(
+                    Diagnostic::new(Code::OverMissing, value.span, format!("`{}` is one number for the whole batch", name.text))
+                        .here("this has one for each sample or step")
+                        .help("reduce over all of them: `mean(x[t], over = [B, t])`"),
+                );
+            }
             let what = format!("the running value `{}`", name.text);
             objective.train_sites.push(mean.site(what, value.span));
             self.running.push(hir::Running {
@@ -104,6 +116,37 @@ impl<'a> Ctx<'a> {
                 span: name.span,
             });
         }
+    }
+
+    /// Whether a value still differs between samples or steps: it reads some that nothing reduces over.
+    fn is_open(&self, value: ExprId) -> bool {
+        // Each with what is reduced over around it: the batch, and indices (all of them inside another equation).
+        let mut open: Vec<(ExprId, bool, Option<Vec<VarId>>)> = vec![(value, false, Some(Vec::new()))];
+        let mut seen = std::collections::HashSet::new();
+        while let Some((e, batch, vars)) = open.pop() {
+            if !seen.insert((e, batch, vars.clone())) {
+                continue;
+            }
+            let with = |more: &[VarId]| vars.as_ref().map(|v| v.iter().chain(more).copied().collect());
+            let free = |index: &[hir::Index]| {
+                vars.as_ref().is_some_and(|known| index.iter().flat_map(|i| &i.terms).any(|(v, _)| !known.contains(v)))
+            };
+            match self.table.op(e) {
+                Op::Input { index, .. } if !batch || free(std::slice::from_ref(index)) => return true,
+                Op::Read { index, .. } if free(index) => return true,
+                Op::Read { family, leaf, .. } if !batch => {
+                    let build = &self.systems[TRAIN];
+                    let defs = build.families[family.0 as usize].defs.iter().map(|d| &build.defs[d.0 as usize]);
+                    open.extend(defs.filter_map(|d| Some((*d.values.get(*leaf)?, batch, None))));
+                }
+                Op::Fold { vars: over, batch: all, body, .. } | Op::SortAll { vars: over, batch: all, body, .. } => {
+                    open.push((*body, batch || *all, with(over)));
+                }
+                Op::Each { var, body, .. } => open.push((*body, batch, with(&[*var]))),
+                op => op.operands(|x| open.push((x, batch, vars.clone()))),
+            }
+        }
+        false
     }
 
     /// An expression whose free subscripts are averaged over.

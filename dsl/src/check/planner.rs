@@ -84,6 +84,23 @@ impl<'a> Ctx<'a> {
         // The model's side: its own names, with the planner's arguments.
         let user = self.model_env(decl.name.span.file);
         for (param, value) in decl.params.iter().zip(args) {
+            if let Some(ast::Type::Shape(shape)) = &param.ty {
+                let (Some(want), Some(e)) = (self.shape(shape, &user), self.as_tensor(&value, span)) else {
+                    return Value::Error;
+                };
+                if !self.same_axes(self.table.axes_of(e), &want) {
+                    let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(&want));
+                    self.report(
+                        Diagnostic::new(
+                            Code::AxesMismatch,
+                            span,
+                            format!("`{}` wants `{}` with axes {want}", decl.name.text, param.name.text),
+                        )
+                        .here(format!("gets {have}")),
+                    );
+                    return Value::Error;
+                }
+            }
             user.set(&param.name.text, value);
         }
         // The algorithm's side: its settings, its dims, and A for the action's axes.
