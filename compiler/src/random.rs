@@ -65,9 +65,10 @@ fn fraction(word: u32) -> f64 {
 /// the finaliser of SplitMix64, so that steps that differ by one have keys that differ in half of their bits.
 pub fn key(draw: &str, seed: u64, program: &str, step: u64) -> u64 {
     let parts = [draw.as_bytes(), &[0xff], program.as_bytes(), &[0xff], &seed.to_le_bytes(), &step.to_le_bytes()];
-    let hash = parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = parts
+        .into_iter()
+        .flatten()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
     mix(hash)
 }
 

@@ -74,7 +74,11 @@ impl std::fmt::Display for Misfit {
         let mut lines = Vec::new();
         lines.extend(self.missing.iter().map(|n| format!("missing: {n}")));
         lines.extend(self.unknown.iter().map(|n| format!("unknown: {n}")));
-        lines.extend(self.misshapen.iter().map(|(n, want, have)| format!("misshapen: {n} has the shape {have:?} and should have {want:?}")));
+        lines.extend(
+            self.misshapen
+                .iter()
+                .map(|(n, want, have)| format!("misshapen: {n} has the shape {have:?} and should have {want:?}")),
+        );
         write!(f, "{}", lines.join("\n"))
     }
 }
@@ -193,7 +197,11 @@ fn known_names(model: &Model) -> BTreeSet<String> {
     names.extend(["progress".to_string(), "count".to_string()]);
     for id in &model.records {
         let f = model.train.family(*id);
-        names.extend(f.leaves.iter().map(|l| if l.path.is_empty() { format!("record.{}", f.name) } else { format!("record.{}.{}", f.name, l.path) }));
+        names.extend(
+            f.leaves
+                .iter()
+                .map(|l| if l.path.is_empty() { format!("record.{}", f.name) } else { format!("record.{}.{}", f.name, l.path) }),
+        );
     }
     names
 }
@@ -247,7 +255,9 @@ fn defaults(model: &Model, call: &Call, program: &Program, given: &Tensors) -> R
                 let len: usize = shape.iter().product();
                 let data = match one {
                     // The same start for every sample.
-                    Some(t) if !t.data.is_empty() && len.is_multiple_of(t.data.len()) => t.data.iter().copied().cycle().take(len).collect(),
+                    Some(t) if !t.data.is_empty() && len.is_multiple_of(t.data.len()) => {
+                        t.data.iter().copied().cycle().take(len).collect()
+                    }
                     _ => vec![0.0; len],
                 };
                 out.insert(input.name.clone(), Tensor { shape, data });

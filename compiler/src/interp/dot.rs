@@ -1,9 +1,9 @@
 //! Products: every [`Op::Dot`](crate::ir::Op::Dot) is a batch of matrix products `[m, k] x [k, n]`.
 
+use super::Real;
 use super::axes::Axes;
 use super::gemm::Matrix;
 use super::value::Value;
-use super::Real;
 use crate::ir::AxisId;
 
 /// Below so many multiplications, plain loops beat setting up a blocked product.
@@ -54,12 +54,7 @@ pub(super) fn product<T: Real>([m, k, n]: [usize; 3], a: Matrix<&[T]>, b: Matrix
 
 /// The value as a batch of matrices, with the strides of their rows and columns: as it lies if both groups of axes have
 /// one stride, else copied.
-fn as_matrices<T: Real>(
-    sizes: Axes<'_>,
-    value: &Value<T>,
-    batch: &[AxisId],
-    groups: [&[AxisId]; 2],
-) -> (Value<T>, [usize; 2]) {
+fn as_matrices<T: Real>(sizes: Axes<'_>, value: &Value<T>, batch: &[AxisId], groups: [&[AxisId]; 2]) -> (Value<T>, [usize; 2]) {
     match strides(sizes, &value.axes, groups) {
         Some(strides) => (value.clone(), strides),
         None => {
@@ -74,4 +69,3 @@ fn strides(sizes: Axes<'_>, axes: &[AxisId], groups: [&[AxisId]; 2]) -> Option<[
     let one = |group: &[AxisId]| Some(sizes.loops(group, [axes]).single()?[0]);
     Some([one(groups[0])?, one(groups[1])?])
 }
-

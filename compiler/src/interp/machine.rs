@@ -147,13 +147,7 @@ struct Machine<'p, 'w, T> {
 }
 
 impl<T: Real> Machine<'_, '_, T> {
-    fn graph(
-        &mut self,
-        graph: &Graph,
-        plan: &Plan,
-        params: &[Value<T>],
-        loops: &[Loop],
-    ) -> Result<Vec<Value<T>>, RunError> {
+    fn graph(&mut self, graph: &Graph, plan: &Plan, params: &[Value<T>], loops: &[Loop]) -> Result<Vec<Value<T>>, RunError> {
         let mut slots: Vec<Slot<T>> = Vec::with_capacity(graph.nodes.len());
         for (id, node) in graph.nodes.iter().enumerate() {
             if !plan.needed[id] {

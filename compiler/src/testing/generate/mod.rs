@@ -166,8 +166,7 @@ impl Maker {
 
     /// An axis that the value does not have, mostly one that others have.
     fn other_axis(&mut self, scope: &Scope, axes: &[AxisId]) -> AxisId {
-        let free: Vec<AxisId> =
-            self.bases.iter().copied().filter(|a| !axes.contains(a) && !scope.closed.contains(a)).collect();
+        let free: Vec<AxisId> = self.bases.iter().copied().filter(|a| !axes.contains(a) && !scope.closed.contains(a)).collect();
         if free.is_empty() || self.rng.one_in(4) {
             let size = self.rng.pick(&[1, 2, 3, 5]);
             return self.draft.axis("fresh", size);
