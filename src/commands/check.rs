@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn one_line_says_it_all() {
-        assert_eq!(summary(&with(&[])), "Sample ok, 3 parameter tensors, 4*O + 1,004 parameters");
+        assert_eq!(summary(&with(&[])), "Sample ok, 29 parameter tensors, 8*O + 20*A + 6,152 parameters");
         let told = summary(&with(&[Code::Unused, Code::Syntax, Code::Syntax]));
         assert!(told.ends_with("parameters; 2 errors, 1 warning"), "{told}");
     }

@@ -216,17 +216,16 @@ impl<'a> Ctx<'a> {
         }
         let m = &self.members;
         let named = [
-            ("dim", m.dims.iter().map(|b| &b.name).collect::<Vec<_>>()),
-            ("const", m.consts.iter().map(|b| &b.name).collect()),
-            ("schedule", m.schedules.iter().map(|b| &b.name).collect()),
-            ("function", m.fns.values().map(|f| &f.name).collect()),
-            ("planner", m.planners.iter().map(|p| &p.name).collect()),
+            ("reads the dim", m.dims.iter().map(|b| &b.name).collect::<Vec<_>>()),
+            ("reads the const", m.consts.iter().map(|b| &b.name).collect()),
+            ("reads the schedule", m.schedules.iter().map(|b| &b.name).collect()),
+            ("calls the function", m.fns.values().map(|f| &f.name).collect()),
+            ("calls the planner", m.planners.iter().map(|p| &p.name).collect()),
         ];
-        for (kind, names) in named {
+        for (does, names) in named {
             for name in names.into_iter().filter(|name| own(name.span) && !self.used.contains(&name.text)) {
                 found.push(
-                    Diagnostic::new(Code::Unused, name.span, format!("nothing reads the {kind} `{}`", name.text))
-                        .help("leave it out"),
+                    Diagnostic::new(Code::Unused, name.span, format!("nothing {does} `{}`", name.text)).help("leave it out"),
                 );
             }
         }
