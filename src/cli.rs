@@ -333,12 +333,6 @@ impl Sizes {
     }
 }
 
-/// Letters, digits and underscores, no digit first.
-pub(crate) fn is_identifier(word: &str) -> bool {
-    let first = word.bytes().next();
-    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
 /// `alpha=0.3`.
 fn setting(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("write a value as NAME=VALUE, as in alpha=0.3")?;
@@ -350,7 +344,7 @@ fn setting(text: &str) -> Result<(String, f64), String> {
 fn dim(text: &str) -> Result<(String, u64), String> {
     let (name, size) = text.split_once('=').ok_or("write a size as NAME=SIZE, as in O=17")?;
     let (name, size) = (name.trim(), size.trim());
-    if !is_identifier(name) {
+    if !dsl::lex::is_word(name) {
         return Err(format!("`{name}` is not a name; write a size as NAME=SIZE, as in O=17"));
     }
     match size.replace('_', "").parse::<u64>() {
