@@ -387,15 +387,30 @@ fn the_starter_is_tidy_checks_clean_and_shows() {
     assert!(shown.out.contains("plan(z, m) = cem(horizon = H"), "{}", shown.out);
 }
 
+/// A memory of the user's own: a leaky average with a learned rate.
+const LEAKY: &str = "
+block leaky(x: [I], width = 16) carry h: [D = width] = zeros([D]) -> [D] {
+  param rate: [D] = zeros([D])
+  let y  = linear(x) -> [D]
+  next h = lerp(h, y, sigmoid(rate))
+  return next h
+}
+";
+
+/// Another memory is another right-hand side of one line, whatever has been written about `m`.
 #[test]
-fn any_memory_fits_the_starter() {
-    let folder = Folder::with(&[]);
-    folder.run(&["new", "pendulum"]);
-    let text = folder.read("pendulum.wm");
-    for memory in ["none()", "mamba(layers = 1, width = 32)", "mamba2(layers = 1, width = 32)", "ssm(layers = 1, width = 32)"] {
-        folder.write("pendulum.wm", text.replace("= gru(width = 32)", &format!("= {memory}")));
-        let run = folder.run(&["check", "pendulum.wm"]);
-        assert_eq!(run.code, 0, "{memory}: {}", run.err);
+fn any_memory_fits() {
+    let memories = ["none()", "gru(width = 24)", "gru(layers = 2, width = 16)", "mamba(layers = 1, width = 32, state = 4)"];
+    let more = ["mamba2(layers = 1, width = 32)", "ssm(layers = 2, width = 32)", "leaky()", "leaky(width = 48)"];
+    let folder = Folder::with(&[("tasks.wm", include_str!("../models/tasks.wm"))]);
+    for text in [include_str!("../models/hamworld.wm"), include_str!("../src/starter.wm")] {
+        let line = text.lines().find(|line| line.starts_with("  memory ")).unwrap();
+        let (left, _) = line.split_once(" = ").unwrap();
+        for memory in memories.iter().chain(&more) {
+            folder.write("world.wm", text.replace(line, &format!("{left} = {memory} reset first")) + LEAKY);
+            let run = folder.run(&["check", "world.wm", "--deny-warnings"]);
+            assert_eq!(run.code, 0, "{memory}: {}", run.err);
+        }
     }
 }
 
@@ -403,11 +418,13 @@ fn any_memory_fits_the_starter() {
 fn hamworld_with_and_without_a_task() {
     let folder = Folder::with(&[]);
     let file = project("models/hamworld.wm");
+    let literal = folder.run(&["check", &project("models/hamworld_literal.wm"), "--task", "cheetah_run"]);
+    assert!(literal.out.contains(" 572,961 parameters"), "{}{}", literal.out, literal.err);
     let symbolic = folder.run(&["check", &file]);
     assert_eq!(symbolic.code, 0, "{}", symbolic.err);
     assert!(symbolic.out.contains("*O") && symbolic.out.contains("*A"), "{}", symbolic.out);
     let task = folder.run(&["check", &file, "--task", "cheetah-run"]);
-    assert!(task.out.contains("HamWorld ok, 60 parameter tensors, "), "{}", task.out);
+    assert!(task.out.contains("HamWorld ok, 62 parameter tensors, 486,945 parameters"), "{}", task.out);
     assert_eq!(folder.run(&["check", &file, "--dim", "O=17,A=6"]).out, task.out);
     assert_eq!(folder.run(&["check", &file, "--task", "walk_on_water"]).code, 2);
 }

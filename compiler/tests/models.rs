@@ -33,7 +33,13 @@ fn all_models_lower() {
                     match lower(model, entry, Options { observe: true, ..Options::default() }) {
                         Ok(program) => {
                             let nodes: usize = program.counts().values().sum();
-                            println!("{name} {} {}: {nodes} nodes, {:?} {:?}", model.name, entry.name(), program.counts().get("scan"), start.elapsed());
+                            println!(
+                                "{name} {} {}: {nodes} nodes, {:?} {:?}",
+                                model.name,
+                                entry.name(),
+                                program.counts().get("scan"),
+                                start.elapsed()
+                            );
                         }
                         Err(error) => println!("{name} {} {}: {error} {:?}", model.name, entry.name(), error),
                     }

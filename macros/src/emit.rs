@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use dsl::folders::Import;
 use dsl::hir::{AxisId, Model};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 
-use crate::folder::Import;
 use crate::names;
 
 /// What a module carries so that its model can be checked again when the program runs.

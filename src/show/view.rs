@@ -168,7 +168,7 @@ fn source(model: &Model) -> Source {
 }
 
 fn task(task: &hir::Task) -> Task {
-    Task { name: task.name.clone(), dims: task.dims.iter().cloned().collect(), settings: task.settings.iter().cloned().collect() }
+    Task { name: task.name.clone(), dims: task.dims.clone(), settings: task.settings.clone() }
 }
 
 /// The functions that a compiled model has, and what each gives.
@@ -180,11 +180,17 @@ fn entry_points(model: &Model, written: &Written) -> Vec<EntryPoint> {
         }
     };
     add("act", model.act.iter().flat_map(|_| ["train", "eval"]).map(String::from).collect());
-    add("plan", written.planners.iter().map(|(name, _)| name.clone()).collect());
+    add("plan", written.planners.iter().filter(|(name, _)| plans(model, name)).map(|(name, _)| name.clone()).collect());
     add("record", records(model));
     add("train_step", model.losses.iter().flat_map(|l| &l.parts).map(|p| p.name.clone()).collect());
     add("evaluate", model.metrics.iter().map(|m| metric(model, m)).collect());
     points
+}
+
+/// Whether acting runs this planner: its equations are part of the acting system then.
+fn plans(model: &Model, planner: &str) -> bool {
+    let of = |family: &hir::Family| family.name.strip_prefix(planner).is_some_and(|rest| rest.starts_with('.'));
+    model.act.as_ref().is_some_and(|act| act.system.families.iter().any(of))
 }
 
 fn params(model: &Model) -> Vec<Param> {

@@ -322,6 +322,7 @@ impl<'a> Ctx<'a> {
     /// The axis a name stands for at model level: a dim, a memory's output, or a size the task binds.
     pub(super) fn model_axis(&mut self, name: &str) -> Option<AxisId> {
         if let Some(axis) = self.dim(name, None) {
+            self.used.insert(name.to_string());
             return Some(axis);
         }
         if self.declare_memory_axis(name) {

@@ -201,6 +201,8 @@ pub(crate) struct Ctx<'a> {
     act_pending: Vec<planner::PendingNext<'a>>,
     consts: HashMap<(String, bool), Value<'a>>,
     consts_open: Vec<String>,
+    /// Names of the model that something reads.
+    used: HashSet<String>,
     holes: u32,
     steps: usize,
     exhausted: bool,
@@ -243,6 +245,7 @@ impl<'a> Ctx<'a> {
             act_pending: Vec::new(),
             consts: HashMap::new(),
             consts_open: Vec::new(),
+            used: HashSet::new(),
             holes: 0,
             steps: 0,
             exhausted: false,

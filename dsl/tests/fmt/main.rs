@@ -12,7 +12,8 @@ use generate::{Hand, Rng, damage, program};
 /// All `.wm` texts of the project.
 fn files() -> Vec<(PathBuf, String)> {
     let dsl = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = [dsl.join("src/prelude"), dsl.join("tests/wm"), dsl.join("../models"), dsl.join("../src")];
+    let folders =
+        [dsl.join("src/prelude"), dsl.join("tests/wm"), dsl.join("../models"), dsl.join("../src"), dsl.join("../src/show")];
     let mut paths: Vec<PathBuf> =
         folders.iter().flat_map(|f| std::fs::read_dir(f).unwrap()).map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "wm"));
