@@ -30,7 +30,8 @@ pub(crate) enum TensorError {
 pub(crate) fn read(path: &Path) -> Result<Tensors, TensorError> {
     let shown = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|e| TensorError::Read { path: shown.clone(), reason: e.to_string() })?;
-    let file = SafeTensors::deserialize(&bytes).map_err(|e| TensorError::Format { path: shown.clone(), reason: e.to_string() })?;
+    let file =
+        SafeTensors::deserialize(&bytes).map_err(|e| TensorError::Format { path: shown.clone(), reason: e.to_string() })?;
     let mut tensors = Tensors::new();
     for (name, view) in file.tensors() {
         let Some(data) = numbers(view.dtype(), view.data()) else {
@@ -119,7 +120,8 @@ enum Place {
 pub(crate) fn mapped(tensors: &Tensors, path: &Path) -> Result<Tensors, TensorError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| TensorError::Read { path: shown.clone(), reason: e.to_string() })?;
-    let map: BTreeMap<String, Place> = serde_json::from_str(&text).map_err(|e| TensorError::Map { path: shown, reason: e.to_string() })?;
+    let map: BTreeMap<String, Place> =
+        serde_json::from_str(&text).map_err(|e| TensorError::Map { path: shown, reason: e.to_string() })?;
     let mut out = Tensors::new();
     for (name, place) in map {
         let (wanted, rows, cols, transpose, shape) = match place {
@@ -156,6 +158,7 @@ fn cut(tensor: &Tensor, axis: usize, from: usize, to: usize, wanted: &str) -> Re
     let inner: usize = tensor.shape[axis + 1..].iter().product();
     let mut shape = tensor.shape.clone();
     shape[axis] = to - from;
-    let data = tensor.data.chunks((rows * inner).max(1)).flat_map(|block| block[from * inner..to * inner].iter().copied()).collect();
+    let data =
+        tensor.data.chunks((rows * inner).max(1)).flat_map(|block| block[from * inner..to * inner].iter().copied()).collect();
     Ok(Tensor { shape, data })
 }

@@ -1,7 +1,7 @@
 //! One entry point on named tensors: how anyone compares a model with an implementation of their own.
 //!
 //! Everything that goes in has a stable name (`param.core.0.weight`, `slow.value.0.bias`, `data.obs`, `draw.plan.noise`,
-//! `carry.m.0.h`, `running.R`, `schedule.alpha`, `record.adv`, `slot.main.m.core.0.weight`, `progress`, `count`) and may be given; so may the values of an equation
+//! `carry.m.0.h`, `running.R`, `schedule.alpha`, `record.adv`, `slot.main.m.core.0.weight`, `progress`, `count.main`) and may be given; so may the values of an equation
 //! (`value.z.q`, and `value.plan.mean`: where a planner starts). What
 //! is not given has a value of its own: parameters start as the language says, slow copies as their parameters, slots at
 //! zero, schedules from `progress`, draws from the seed. Data is always given.
@@ -194,7 +194,8 @@ fn known_names(model: &Model) -> BTreeSet<String> {
     names.extend(model.draws.iter().map(|d| format!("draw.{}", d.name)));
     names.extend(model.running.iter().map(|r| format!("running.{}", r.name)));
     names.extend(model.schedules.iter().map(|s| format!("schedule.{}", s.name)));
-    names.extend(["progress".to_string(), "count".to_string()]);
+    names.insert("progress".to_string());
+    names.extend(model.optimizers.iter().map(|o| format!("count.{}", o.name)));
     for id in &model.records {
         let f = model.train.family(*id);
         names.extend(
@@ -211,7 +212,9 @@ fn defaults(model: &Model, call: &Call, program: &Program, given: &Tensors) -> R
     let mut out = Tensors::new();
     let scalar = |x: f64| Tensor { shape: Vec::new(), data: vec![x] };
     out.insert("progress".into(), scalar(call.progress));
-    out.insert("count".into(), scalar((call.step + 1) as f64));
+    for o in &model.optimizers {
+        out.insert(format!("count.{}", o.name), scalar((call.step + 1) as f64));
+    }
     let wants = |role: Role| program.inputs.iter().any(|i| i.role == role && !given.contains_key(&i.name));
     if wants(Role::Schedule) {
         let schedules = lower::lower(model, Entry::Schedules, Options::default())?;

@@ -10,7 +10,8 @@ use crate::commands::one_model;
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
-    let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out) else {
+    let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)
+    else {
         return Exit::Bad;
     };
     let entries: Vec<Entry> = match &arguments.entry {
@@ -25,14 +26,15 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
         None => Entry::ALL.to_vec(),
     };
     for entry in entries {
-        let mut program = match lower::lower(&model, entry, lower::Options { batch: arguments.batch, ..lower::Options::default() }) {
-            Ok(program) => program,
-            Err(LowerError::NoEntry { .. }) if arguments.entry.is_none() => continue,
-            Err(error) => {
-                out.error(&error.to_string(), "see `wmc help compile`");
-                return Exit::Bad;
-            }
-        };
+        let mut program =
+            match lower::lower(&model, entry, lower::Options { batch: arguments.batch, ..lower::Options::default() }) {
+                Ok(program) => program,
+                Err(LowerError::NoEntry { .. }) if arguments.entry.is_none() => continue,
+                Err(error) => {
+                    out.error(&error.to_string(), "see `wmc help compile`");
+                    return Exit::Bad;
+                }
+            };
         match arguments.dump.as_deref() {
             None => {
                 simplify::simplify(&mut program);

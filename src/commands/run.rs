@@ -13,7 +13,8 @@ use crate::output::{Exit, Output};
 use crate::tensors::{self, TensorError};
 
 pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
-    let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out) else {
+    let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)
+    else {
         return Exit::Bad;
     };
     let Some(entry) = Entry::parse(&arguments.entry) else {
@@ -72,15 +73,17 @@ fn given(arguments: &Run, model: &Model) -> Result<Tensors, String> {
         }
     }
     for (name, value) in &arguments.set {
-        let known: Vec<&str> = model.schedules.iter().map(|s| s.name.as_str()).chain(model.running.iter().map(|r| r.name.as_str())).collect();
+        let known: Vec<&str> =
+            model.schedules.iter().map(|s| s.name.as_str()).chain(model.running.iter().map(|r| r.name.as_str())).collect();
         let full = if model.schedules.iter().any(|s| s.name == *name) {
             format!("schedule.{name}")
         } else if model.running.iter().any(|r| r.name == *name) {
             format!("running.{name}")
-        } else if name == "progress" || name == "count" {
+        } else if name == "progress" {
             name.clone()
         } else {
-            let hint = closest(name, known.iter().copied()).map_or_else(|| format!("there are: {}", known.join(", ")), |b| format!("did you mean `{b}`?"));
+            let hint = closest(name, known.iter().copied())
+                .map_or_else(|| format!("there are: {}", known.join(", ")), |b| format!("did you mean `{b}`?"));
             return Err(format!("there is no schedule or running value `{name}`; {hint}"));
         };
         given.insert(full, Tensor { shape: Vec::new(), data: vec![*value] });

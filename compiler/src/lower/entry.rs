@@ -354,7 +354,7 @@ impl Lower<'_> {
             squares = self.graph().add(squares, sum, span);
         }
         let total_norm = self.graph().unary(Unary::Sqrt, squares, span);
-        let count = self.input("count".to_string(), Role::Clock, Vec::new(), span);
+        let count = self.input(format!("count.{}", optimizer.name), Role::Clock, Vec::new(), span);
         let mut updated = Vec::new();
         for (((p, scale), weight), gradient) in optimizer.params.iter().zip(weights).zip(gradients) {
             let path = self.model.params[p.0 as usize].path.clone();

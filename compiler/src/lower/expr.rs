@@ -316,8 +316,20 @@ impl Lower<'_> {
         if draw.per_sample {
             axes.extend(self.batch);
         }
+        // A draw has the range that the model gives its indices, whatever part of it is read.
+        let mut cuts = Vec::new();
         for var in &draw.vars {
-            axes.push(self.bind_var(*var).0);
+            let (axis, size) = self.bind_var(*var);
+            match self.trimmed.get(var) {
+                Some((lo, _)) => {
+                    let v = self.model.var(*var);
+                    let whole = self.program.new_axis(&v.name.clone(), v.len() as usize);
+                    cuts.push((whole, (lo - v.lo) as usize, axis));
+                    axes.push(whole);
+                    debug_assert!(size <= v.len());
+                }
+                None => axes.push(axis),
+            }
         }
         axes.extend(self.axes(&draw.axes)?);
         let noise = match draw.noise {
@@ -332,7 +344,11 @@ impl Lower<'_> {
                 self.program.draws.len() - 1
             }
         };
-        Ok(self.graph().push(Op::Random { draw: number as u32, noise }, axes, span))
+        let mut value = self.graph().push(Op::Random { draw: number as u32, noise }, axes, span);
+        for (whole, start, axis) in cuts {
+            value = self.graph().slice(value, whole, start, axis, span);
+        }
+        Ok(value)
     }
 
     // ---- elementwise
