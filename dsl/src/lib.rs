@@ -16,7 +16,7 @@ pub mod parse;
 mod resolve;
 pub mod source;
 
-pub use check::check;
+pub use check::{builtins, check};
 use diagnostics::Diagnostic;
 use source::Sources;
 

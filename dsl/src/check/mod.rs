@@ -113,6 +113,11 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
     Checked { sources, models, diagnostics }
 }
 
+/// Names of the functions that the language itself has; all others are prelude text.
+pub fn builtins() -> impl Iterator<Item = &'static str> {
+    builtins::Builtin::ALL.iter().map(|b| b.name())
+}
+
 fn check_model(program: &Program, flat: &Flat, options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Option<hir::Model> {
     let mut cx = Ctx::new(program, flat, options);
     let model = stacker::maybe_grow(1 << 20, 8 << 20, || cx.model());
