@@ -82,7 +82,7 @@ fn rules_without_an_example() {
         ("E0210", "diagnose { q = z[t].q where first[t] }".to_string()),
         ("E0202", "dim T = 3".to_string()),
         ("E0203", "fn f(x: [Q]) { return sum(x) }  loss f 1.0 = f(z[t].c)".to_string()),
-        ("E0203", "net f(z) -> [Q, E] via sum = mlp([8])".to_string()),
+        ("E0203", "net f(z) -> [Q, C] via sum = mlp([8])".to_string()),
         (
             "E0203",
             format!(
