@@ -4,3 +4,4 @@
 pub mod grad;
 pub mod ir;
 pub mod lower;
+pub mod simplify;
