@@ -30,10 +30,16 @@ fn all_models_lower() {
             for model in &checked.models {
                 for entry in Entry::ALL {
                     let start = std::time::Instant::now();
-                    match lower(model, entry, Options { batch: None, observe: true }) {
+                    match lower(model, entry, Options { observe: true, ..Options::default() }) {
                         Ok(program) => {
                             let nodes: usize = program.counts().values().sum();
-                            println!("{name} {} {}: {nodes} nodes, {:?} {:?}", model.name, entry.name(), program.counts().get("scan"), start.elapsed());
+                            println!(
+                                "{name} {} {}: {nodes} nodes, {:?} {:?}",
+                                model.name,
+                                entry.name(),
+                                program.counts().get("scan"),
+                                start.elapsed()
+                            );
                         }
                         Err(error) => println!("{name} {} {}: {error} {:?}", model.name, entry.name(), error),
                     }

@@ -110,12 +110,21 @@ pub const RESERVED: [&str; 41] = [
     "rollout",
 ];
 
+/// Letters, digits and underscores, no digit first: a name, if it is not reserved.
+pub fn is_word(text: &str) -> bool {
+    let first = text.bytes().next();
+    first.is_some_and(|b| !b.is_ascii_digit()) && text.bytes().all(is_word_byte)
+}
+
+fn is_word_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_'
+}
+
 /// Cuts a text into tokens. Never fails: what is not a token is [`Kind::Bad`].
 pub fn tokens(text: &str) -> Vec<Token> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     while at < bytes.len() {
         let lo = at;
         let rest = &text[at..];
@@ -129,8 +138,8 @@ pub fn tokens(text: &str) -> Vec<Token> {
         } else if c.is_ascii_digit() {
             at = number_end(bytes, at);
             Kind::Number
-        } else if word(c) {
-            while at < bytes.len() && word(bytes[at]) {
+        } else if is_word_byte(c) {
+            while at < bytes.len() && is_word_byte(bytes[at]) {
                 at += 1;
             }
             Kind::Word

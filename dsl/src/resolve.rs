@@ -255,13 +255,15 @@ fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
 pub(crate) struct Flat {
     pub name: ast::Ident,
     pub members: Vec<Member>,
+    /// The model's own text: members from elsewhere are inherited.
+    pub span: Span,
 }
 
 /// Flattens a model of a file. `None` after an error that leaves nothing to check.
 pub(crate) fn flatten(program: &Program, file: FileId, model: &ast::Model, diagnostics: &mut Vec<Diagnostic>) -> Option<Flat> {
     let mut chain = Vec::new();
     let members = inherit(program, file, model, &mut chain, diagnostics)?;
-    Some(Flat { name: model.name.clone(), members })
+    Some(Flat { name: model.name.clone(), members, span: model.span })
 }
 
 fn inherit(

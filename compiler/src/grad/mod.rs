@@ -59,12 +59,7 @@ pub fn gradients(axes: &mut Vec<Axis>, graph: &mut Graph, of: ValueId, wrt: &[Va
 }
 
 /// Pulls cotangents of some values back to others. None where nothing flows.
-pub fn backward(
-    axes: &mut Vec<Axis>,
-    graph: &mut Graph,
-    seeds: &[(ValueId, ValueId)],
-    wrt: &[ValueId],
-) -> Vec<Option<ValueId>> {
+pub fn backward(axes: &mut Vec<Axis>, graph: &mut Graph, seeds: &[(ValueId, ValueId)], wrt: &[ValueId]) -> Vec<Option<ValueId>> {
     let end = seeds.iter().map(|(of, _)| of.0 as usize + 1).max().unwrap_or(0);
     let active = active(graph, wrt, end);
     let mut pull = Pull { axes, graph, active, cotangents: vec![None; end], outs: vec![Vec::new(); end] };
@@ -92,7 +87,9 @@ fn active(graph: &Graph, wrt: &[ValueId], end: usize) -> Vec<bool> {
         }
         let op = &graph.nodes[id].op;
         active[id] = match op {
-            Op::Stop(_) | Op::Less(..) | Op::Argsort { .. } | Op::Unary(Unary::Floor, _) | Op::Composite(Composite::Sign, _) => false,
+            Op::Stop(_) | Op::Less(..) | Op::Argsort { .. } | Op::Unary(Unary::Floor, _) | Op::Composite(Composite::Sign, _) => {
+                false
+            }
             Op::Gather { of, .. } | Op::Scatter { of, .. } => active[of.0 as usize],
             Op::Where(_, a, b) => active[a.0 as usize] || active[b.0 as usize],
             op => {

@@ -74,12 +74,9 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
     let sums: Vec<ValueId> = back_consts.iter().map(|k| param(&mut body, const_axes[*k].clone())).collect();
     let carry_in: Vec<ValueId> = carry_axes.iter().map(|axes| param(&mut body, axes.clone())).collect();
     let x_in: Vec<ValueId> = x_axes.iter().map(|axes| param(&mut body, axes.clone())).collect();
-    let product_in: Vec<ValueId> =
-        saved.iter().map(|v| param(&mut body, scan.body.axes(*v).to_vec())).collect();
-    let d_outputs: Vec<ValueId> = given_ys
-        .iter()
-        .map(|y| param(&mut body, scan.body.axes(scan.body.results[carries + y]).to_vec()))
-        .collect();
+    let product_in: Vec<ValueId> = saved.iter().map(|v| param(&mut body, scan.body.axes(*v).to_vec())).collect();
+    let d_outputs: Vec<ValueId> =
+        given_ys.iter().map(|y| param(&mut body, scan.body.axes(scan.body.results[carries + y]).to_vec())).collect();
     let const_in: Vec<ValueId> = const_axes.iter().map(|axes| param(&mut body, axes.clone())).collect();
 
     // The step again, with products read back. Their operands stay in the graph: the gradient needs them.
@@ -132,8 +129,7 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
         results.push(value(&mut body, back_carries.len() + i));
     }
     body.results = results;
-    let substitution: HashMap<ValueId, ValueId> =
-        read_back.iter().map(|(old, kept)| (new_of[old.0 as usize], *kept)).collect();
+    let substitution: HashMap<ValueId, ValueId> = read_back.iter().map(|(old, kept)| (new_of[old.0 as usize], *kept)).collect();
     substitute(&mut body, &substitution);
 
     // ---- the scan of the way back
@@ -193,14 +189,10 @@ fn zeros(graph: &mut Graph, axes: &[AxisId], span: Span) -> ValueId {
 /// Which parameters of the body carry a derivative: those given one from outside, and the carries these flow into.
 fn active_params(pull: &Pull<'_>, scan: &Scan) -> Vec<bool> {
     let carries = scan.init.len();
-    let mut active: Vec<bool> =
-        scan.init.iter().chain(&scan.xs).chain(&scan.consts).map(|v| pull.is_active(*v)).collect();
+    let mut active: Vec<bool> = scan.init.iter().chain(&scan.xs).chain(&scan.consts).map(|v| pull.is_active(*v)).collect();
     loop {
-        let wrt: Vec<ValueId> = scan
-            .body
-            .ids()
-            .filter(|v| matches!(scan.body.node(*v).op, Op::Param(p) if active[p as usize]))
-            .collect();
+        let wrt: Vec<ValueId> =
+            scan.body.ids().filter(|v| matches!(scan.body.node(*v).op, Op::Param(p) if active[p as usize])).collect();
         let reached = super::active(&scan.body, &wrt, scan.body.nodes.len());
         let mut changed = false;
         for c in 0..carries {
@@ -244,11 +236,9 @@ fn find_params(body: &mut Graph, count: usize, scan: &Scan, outer: &Graph) -> Ve
 /// Products of the body worth keeping, smallest first until the budget is used up, in the order of the body.
 fn saved_products(pull: &Pull<'_>, scan: &Scan) -> Vec<ValueId> {
     let steps = pull.axes[scan.axis.0 as usize].size;
-    let bytes = |v: ValueId| -> usize {
-        4 * steps * scan.body.axes(v).iter().map(|a| pull.axes[a.0 as usize].size).product::<usize>()
-    };
-    let mut products: Vec<ValueId> =
-        scan.body.ids().filter(|v| matches!(scan.body.node(*v).op, Op::Dot { .. })).collect();
+    let bytes =
+        |v: ValueId| -> usize { 4 * steps * scan.body.axes(v).iter().map(|a| pull.axes[a.0 as usize].size).product::<usize>() };
+    let mut products: Vec<ValueId> = scan.body.ids().filter(|v| matches!(scan.body.node(*v).op, Op::Dot { .. })).collect();
     products.sort_by_key(|v| (bytes(*v), *v));
     let mut used = 0;
     products.retain(|v| {

@@ -61,7 +61,7 @@ impl Lower<'_> {
         self.model.records.iter().any(|r| self.model.train.family(*r).name == *name)
     }
 
-    fn leaf_name(&self, family: FamilyId, leaf: usize) -> String {
+    pub(super) fn leaf_name(&self, family: FamilyId, leaf: usize) -> String {
         let f = self.system().family(family);
         match f.leaves[leaf].path.as_str() {
             "" => f.name.clone(),
@@ -82,7 +82,12 @@ impl Lower<'_> {
             }
         };
         let axis = self.frames[0].graph.axes(value)[0];
-        let piece = Piece { def: hir::DefId(u32::MAX), depth: 0, leaves: vec![value], spans: vec![Span1::Along { axis, lo: 0, size: rows }] };
+        let piece = Piece {
+            def: hir::DefId(u32::MAX),
+            depth: 0,
+            leaves: vec![value],
+            spans: vec![Span1::Along { axis, lo: 0, size: rows }],
+        };
         match index {
             [index] => self.read_piece(&piece, index, span),
             _ => self.unsupported("a recorded value has one subscript", span),
@@ -124,7 +129,8 @@ impl Lower<'_> {
         if let Some(at) = index.constant() {
             // A base case at a fixed step.
             let system = self.system();
-            let base = system.family(family).defs.iter().map(|d| system.def(*d)).find(|d| d.lhs.first() == Some(&hir::Lhs::At(at)));
+            let base =
+                system.family(family).defs.iter().map(|d| system.def(*d)).find(|d| d.lhs.first() == Some(&hir::Lhs::At(at)));
             return match base.map(|d| d.values[leaf]) {
                 Some(e) => self.expr(e),
                 None => self.unsupported("acting reads a value at a fixed step", span),
@@ -135,7 +141,12 @@ impl Lower<'_> {
             return self.remembered(StateValue::Family { family, leaf }, lag, span);
         }
         let system = self.system();
-        let def = system.family(family).defs.iter().map(|d| system.def(*d)).find(|d| matches!(d.lhs.first(), Some(hir::Lhs::Var { .. })));
+        let def = system
+            .family(family)
+            .defs
+            .iter()
+            .map(|d| system.def(*d))
+            .find(|d| matches!(d.lhs.first(), Some(hir::Lhs::Var { .. })));
         let Some(def) = def else { return self.unsupported("acting reads a value that no equation gives", span) };
         let (var, offset, e) = match def.lhs.first() {
             Some(hir::Lhs::Var { var, offset }) => (*var, *offset, def.values[leaf]),
@@ -203,19 +214,24 @@ impl Lower<'_> {
         if !updates {
             return Ok(old);
         }
+        if let Some(v) = self.updated.get(&i) {
+            return Ok(*v);
+        }
         let outer = self.updating.replace(i);
         for var in running.vars.clone() {
             self.bind_var(var);
         }
         let value = self.fresh_expr(running.value)?;
         self.updating = outer;
-        Ok(self.graph().stop(value, span))
+        let value = self.graph().stop(value, span);
+        self.updated.insert(i, value);
+        Ok(value)
     }
 
     /// An expression with names that mean something else inside it: nothing of it is remembered.
     fn fresh_expr(&mut self, e: ExprId) -> Result<ValueId> {
         let depth = self.depth();
-        let memo = self.frames[depth].memo.clone();
+        let memo = std::mem::take(&mut self.frames[depth].memo);
         let value = self.expr(e);
         self.frames[depth].memo = memo;
         value
@@ -343,7 +359,7 @@ impl Lower<'_> {
             squares = self.graph().add(squares, sum, span);
         }
         let total_norm = self.graph().unary(Unary::Sqrt, squares, span);
-        let count = self.input("count".to_string(), Role::Clock, Vec::new(), span);
+        let count = self.input(format!("count.{}", optimizer.name), Role::Clock, Vec::new(), span);
         let mut updated = Vec::new();
         for (((p, scale), weight), gradient) in optimizer.params.iter().zip(weights).zip(gradients) {
             let path = self.model.params[p.0 as usize].path.clone();
@@ -573,7 +589,9 @@ impl Lower<'_> {
             } else {
                 match state.value {
                     StateValue::Input(i) => self.data_now(i, 0, axes[usize::from(self.batch.is_some())..].to_vec(), span)?,
-                    StateValue::Family { family, leaf } => self.value_now(family, leaf, &Index { terms: vec![(act.now, 1)], offset: 0 }, span)?,
+                    StateValue::Family { family, leaf } => {
+                        self.value_now(family, leaf, &Index { terms: vec![(act.now, 1)], offset: 0 }, span)?
+                    }
                 }
             };
             let value = self.ensure(value, &axes, span);

@@ -50,7 +50,9 @@ impl Lower<'_> {
             Hir::Read { family, leaf, index } => self.read_family(*family, *leaf, index, span),
             Hir::Outer { family, leaf, index } => self.read_now(*family, *leaf, index, span),
             Hir::Draw(d) => self.draw(*d, span),
-            Hir::Weight | Hir::Gradient | Hir::TotalNorm | Hir::Count | Hir::Scale | Hir::Slot(_) => self.rule_value(&node.op, span),
+            Hir::Weight | Hir::Gradient | Hir::TotalNorm | Hir::Count | Hir::Scale | Hir::Slot(_) => {
+                self.rule_value(&node.op, span)
+            }
             Hir::Hole(_) => self.unsupported("a stand-in is no part of a finished model", span),
             Hir::Unary(op, a) => {
                 let a = self.expr(*a)?;
@@ -228,7 +230,9 @@ impl Lower<'_> {
                 continue;
             }
             match &self.model.node(e).op {
-                Hir::Read { family, .. } if scan.which == self.which && scan.members.iter().any(|m| m.family == *family) => return false,
+                Hir::Read { family, .. } if scan.which == self.which && scan.members.iter().any(|m| m.family == *family) => {
+                    return false;
+                }
                 Hir::Alias(..) => return false,
                 op => op.operands(|x| open.push(x)),
             }
@@ -282,7 +286,12 @@ impl Lower<'_> {
         };
         let position = usize::from(self.batch.is_some());
         let time = self.frames[0].graph.axes(value)[position];
-        let piece = Piece { def: hir::DefId(u32::MAX), depth: 0, leaves: vec![value], spans: vec![Span1::Along { axis: time, lo, size: hi - lo }] };
+        let piece = Piece {
+            def: hir::DefId(u32::MAX),
+            depth: 0,
+            leaves: vec![value],
+            spans: vec![Span1::Along { axis: time, lo, size: hi - lo }],
+        };
         self.read_piece(&piece, index, span)
     }
 
@@ -307,8 +316,20 @@ impl Lower<'_> {
         if draw.per_sample {
             axes.extend(self.batch);
         }
+        // A draw has the range that the model gives its indices, whatever part of it is read.
+        let mut cuts = Vec::new();
         for var in &draw.vars {
-            axes.push(self.bind_var(*var).0);
+            let (axis, size) = self.bind_var(*var);
+            match self.trimmed.get(var) {
+                Some((lo, _)) => {
+                    let v = self.model.var(*var);
+                    let whole = self.program.new_axis(&v.name.clone(), v.len() as usize);
+                    cuts.push((whole, (lo - v.lo) as usize, axis));
+                    axes.push(whole);
+                    debug_assert!(size <= v.len());
+                }
+                None => axes.push(axis),
+            }
         }
         axes.extend(self.axes(&draw.axes)?);
         let noise = match draw.noise {
@@ -323,7 +344,11 @@ impl Lower<'_> {
                 self.program.draws.len() - 1
             }
         };
-        Ok(self.graph().push(Op::Random { draw: number as u32, noise }, axes, span))
+        let mut value = self.graph().push(Op::Random { draw: number as u32, noise }, axes, span);
+        for (whole, start, axis) in cuts {
+            value = self.graph().slice(value, whole, start, axis, span);
+        }
+        Ok(value)
     }
 
     // ---- elementwise
@@ -641,4 +666,3 @@ fn reaches(graph: &crate::ir::Graph, of: ValueId, on: ValueId) -> bool {
     }
     false
 }
-

@@ -45,9 +45,16 @@ pub(crate) enum Span1 {
 pub(crate) enum Want {
     At(i64),
     /// Values from `lo` on, along this axis of the result.
-    Along { axis: AxisId, lo: i64, size: i64 },
+    Along {
+        axis: AxisId,
+        lo: i64,
+        size: i64,
+    },
     /// The loop's present iteration plus `shift`.
-    Loop { depth: usize, shift: i64 },
+    Loop {
+        depth: usize,
+        shift: i64,
+    },
 }
 
 impl Families {
@@ -163,7 +170,9 @@ impl Lower<'_> {
         wants
             .iter()
             .map(|w| match (*w, &self.frames[depth].scan) {
-                (Want::Loop { depth: d, shift }, Some(s)) if d == depth => Want::Along { axis: s.axis, lo: s.lo + shift, size: s.hi - s.lo },
+                (Want::Loop { depth: d, shift }, Some(s)) if d == depth => {
+                    Want::Along { axis: s.axis, lo: s.lo + shift, size: s.hi - s.lo }
+                }
                 (w, _) => w,
             })
             .collect()

@@ -68,12 +68,15 @@ impl Entry {
 }
 
 /// What the caller may choose.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Samples in the batch, or environments that act at once; the model's own batch, or one, otherwise.
     pub batch: Option<usize>,
     /// Give out gradients, and every named equation.
     pub observe: bool,
+    /// Values of equations that the caller gives instead, by name: `z.q`, `plan.mean`. Of a recurrence it is the start
+    /// that is given.
+    pub given: std::collections::BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -133,6 +136,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) inputs: HashMap<String, ValueId>,
     /// The running statistic being updated, which sees its old value.
     pub(crate) updating: Option<usize>,
+    /// Running statistics that have their new value.
+    pub(crate) updated: HashMap<usize, ValueId>,
     /// The executed action, once it is known.
     pub(crate) action: Option<ValueId>,
     /// In an update rule: the parameter's axes, and what the rule's names mean.
@@ -158,6 +163,7 @@ impl<'m> Lower<'m> {
             rows: None,
             inputs: HashMap::new(),
             updating: None,
+            updated: HashMap::new(),
             action: None,
             rule: None,
         };

@@ -78,7 +78,10 @@ impl Lower<'_> {
                 }
                 let Some((lo, hi, shifts)) = aligned else {
                     let name = self.system().family(self.system().def(defs[0]).family).name.clone();
-                    return self.unsupported(format!("the recurrence of `{name}` has equations over different ranges; give them the same `for`"), span);
+                    return self.unsupported(
+                        format!("the recurrence of `{name}` has equations over different ranges; give them the same `for`"),
+                        span,
+                    );
                 };
                 let name = match self.system().def(defs[0]).lhs[*position] {
                     Lhs::Var { var, .. } => self.model.var(var).name.clone(),
@@ -193,7 +196,9 @@ impl Lower<'_> {
         let mut roots: Vec<ExprId> = self.system().defs.iter().flat_map(|d| d.values.iter().copied()).collect();
         match self.which {
             Which::Train => {
-                roots.extend(model.losses.iter().flat_map(|l| l.parts.iter().flat_map(|p| p.condition.into_iter().chain([p.value]))));
+                roots.extend(
+                    model.losses.iter().flat_map(|l| l.parts.iter().flat_map(|p| p.condition.into_iter().chain([p.value]))),
+                );
                 roots.extend(model.running.iter().map(|r| r.value));
             }
             Which::Evaluate => {
@@ -252,7 +257,14 @@ impl Lower<'_> {
 
     /// How the iterations of the loop relate to the subscripts: range of the iteration, and for each equation the
     /// subscript that iteration j gives, less j.
-    fn align(&self, defs: &[DefId], position: usize, backward: bool, edges: &[Edge], body: &[Stage]) -> Option<(i64, i64, Vec<i64>)> {
+    fn align(
+        &self,
+        defs: &[DefId],
+        position: usize,
+        backward: bool,
+        edges: &[Edge],
+        body: &[Stage],
+    ) -> Option<(i64, i64, Vec<i64>)> {
         let system = self.system();
         let lhs: Vec<(VarId, i64)> = defs
             .iter()
@@ -284,7 +296,16 @@ impl Lower<'_> {
     /// Whether every read of the loop looks at the present iteration or an earlier one, and those of the present one
     /// can be put in order.
     #[allow(clippy::too_many_arguments)]
-    fn runs(&self, defs: &[DefId], lhs: &[(VarId, i64)], shifts: &[i64], position: usize, backward: bool, edges: &[Edge], body: &[Stage]) -> bool {
+    fn runs(
+        &self,
+        defs: &[DefId],
+        lhs: &[(VarId, i64)],
+        shifts: &[i64],
+        position: usize,
+        backward: bool,
+        edges: &[Edge],
+        body: &[Stage],
+    ) -> bool {
         let system = self.system();
         for edge in edges {
             let Some(reader) = defs.iter().position(|d| *d == edge.reader) else { continue };
@@ -303,11 +324,8 @@ impl Lower<'_> {
                 }
             }
         }
-        let members: Vec<Member> = defs
-            .iter()
-            .zip(shifts)
-            .map(|(d, s)| Member { def: *d, family: system.def(*d).family, shift: *s })
-            .collect();
+        let members: Vec<Member> =
+            defs.iter().zip(shifts).map(|(d, s)| Member { def: *d, family: system.def(*d).family, shift: *s }).collect();
         self.body_order(body, &members, position, edges).len() == body.len()
     }
 
@@ -358,14 +376,23 @@ impl Lower<'_> {
     fn lower_def(&mut self, id: DefId) -> Result<()> {
         let def = self.system().def(id);
         let (values, family) = (def.values.clone(), def.family);
-        let mut leaves = Vec::new();
-        for e in values {
-            leaves.push(self.expr(e)?);
-        }
         let depth = self.depth();
         let spans = self.def_spans(id, family, depth);
+        let mut leaves = Vec::new();
+        for (leaf, e) in values.into_iter().enumerate() {
+            let name = self.leaf_name(family, leaf);
+            let given = depth == 0 && !self.system().def(id).base && self.options.given.contains(&name);
+            leaves.push(if given { self.given(id, leaf, name)? } else { self.expr(e)? });
+        }
         self.families.add(self.which, family, Piece { def: id, depth, leaves, spans });
         Ok(())
+    }
+
+    /// An equation's values from the caller: an array over samples, its subscripts and its own axes.
+    fn given(&mut self, def: DefId, leaf: usize, name: String) -> Result<ValueId> {
+        let axes = self.carry_axes(def, leaf, 0)?;
+        let span = self.system().def(def).span;
+        Ok(self.input(format!("value.{name}"), ir::Role::Data, axes, span))
     }
 
     fn lower_scan(&mut self, plan: ScanPlan) -> Result<()> {
@@ -480,7 +507,8 @@ impl Lower<'_> {
         self.families.leave(depth);
         let Some(scan) = frame.scan.take() else { return Ok(()) };
         frame.graph.results = results;
-        let order: Vec<ValueId> = slots.iter().map(|s| s.param).chain(scan.x_params.iter().copied()).chain(scan.const_params.iter().copied()).collect();
+        let order: Vec<ValueId> =
+            slots.iter().map(|s| s.param).chain(scan.x_params.iter().copied()).chain(scan.const_params.iter().copied()).collect();
         for (number, param) in order.iter().enumerate() {
             frame.graph.nodes[param.0 as usize].op = Op::Param(number as u32);
         }

@@ -134,6 +134,7 @@ impl<'a> Ctx<'a> {
         all.extend(m.inputs.iter().map(|x| (&x.name, "input")));
         all.extend(m.action.iter().map(|(x, _)| (&x.name, "action")));
         all.extend(m.dims.iter().map(|x| (&x.name, "dim")));
+        all.extend(m.source.iter().flat_map(|(_, over)| over.iter()).map(|x| (&x.name, "size of the source")));
         all.extend(m.consts.iter().map(|x| (&x.name, "const")));
         all.extend(m.latents.iter().map(|(x, _)| (*x, "latent")));
         all.extend(m.schedules.iter().map(|x| (&x.name, "schedule")));
@@ -321,6 +322,7 @@ impl<'a> Ctx<'a> {
     /// The axis a name stands for at model level: a dim, a memory's output, or a size the task binds.
     pub(super) fn model_axis(&mut self, name: &str) -> Option<AxisId> {
         if let Some(axis) = self.dim(name, None) {
+            self.used.insert(name.to_string());
             return Some(axis);
         }
         if self.declare_memory_axis(name) {

@@ -187,6 +187,12 @@ impl<'a> Ctx<'a> {
 
     /// What a name means in the model itself.
     fn model_name(&mut self, text: &str, span: Span) -> Option<Value<'a>> {
+        let value = self.model_value(text, span)?;
+        self.used.insert(text.to_string());
+        Some(value)
+    }
+
+    fn model_value(&mut self, text: &str, span: Span) -> Option<Value<'a>> {
         if let Some(f) = self.family_named(text) {
             return Some(Value::Family(f));
         }

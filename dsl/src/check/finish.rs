@@ -197,9 +197,11 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// What is inherited may be of use to the parent alone, so only the model's own members count.
     fn unused(&mut self) {
+        let own = |span| self.flat.span.contains(span);
         let mut found = Vec::new();
-        for f in &self.systems[TRAIN].families {
+        for f in self.systems[TRAIN].families.iter().filter(|f| own(f.span)) {
             let input = self.inputs.iter().any(|i| i.name == f.name);
             let read = f.used
                 || f.record
@@ -212,12 +214,18 @@ impl<'a> Ctx<'a> {
                 );
             }
         }
-        let uses = |i: usize| self.table.nodes.iter().any(|n| n.op == Op::Schedule(i));
-        for (i, s) in self.schedules.iter().enumerate() {
-            if !uses(i) {
+        let m = &self.members;
+        let named = [
+            ("reads the dim", m.dims.iter().map(|b| &b.name).collect::<Vec<_>>()),
+            ("reads the const", m.consts.iter().map(|b| &b.name).collect()),
+            ("reads the schedule", m.schedules.iter().map(|b| &b.name).collect()),
+            ("calls the function", m.fns.values().map(|f| &f.name).collect()),
+            ("calls the planner", m.planners.iter().map(|p| &p.name).collect()),
+        ];
+        for (does, names) in named {
+            for name in names.into_iter().filter(|name| own(name.span) && !self.used.contains(&name.text)) {
                 found.push(
-                    Diagnostic::new(Code::Unused, s.span, format!("nothing reads the schedule `{}`", s.name))
-                        .help("leave it out"),
+                    Diagnostic::new(Code::Unused, name.span, format!("nothing {does} `{}`", name.text)).help("leave it out"),
                 );
             }
         }

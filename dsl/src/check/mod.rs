@@ -11,7 +11,8 @@
 //! | `system` | equations, their subscripts and types |
 //! | `planner` | planners and their rollouts |
 //! | `expr` | expressions |
-//! | `call` | arguments, functions, blocks, distributions |
+//! | `bind` | arguments meet parameters |
+//! | `call` | functions, blocks, distributions |
 //! | `builtins` | the functions that Rust knows |
 //! | `shape` | shapes, conversions, axes that must agree |
 //! | `objective` | losses, metrics, running statistics, optimisers |
@@ -22,6 +23,7 @@
 //! | `finish` | the model as a plain value |
 
 mod act;
+mod bind;
 mod builtins;
 mod call;
 mod declare;
@@ -109,6 +111,11 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
     diagnostics.retain(|d| seen.insert((d.code, d.primary.span, d.message.clone())));
     diagnostics.sort_by_key(|d| (d.primary.span.file != file, d.primary.span.file, d.primary.span.lo));
     Checked { sources, models, diagnostics }
+}
+
+/// Names of the functions that the language itself has; all others are prelude text.
+pub fn builtins() -> impl Iterator<Item = &'static str> {
+    builtins::Builtin::ALL.iter().map(|b| b.name())
 }
 
 fn check_model(program: &Program, flat: &Flat, options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Option<hir::Model> {
@@ -199,6 +206,8 @@ pub(crate) struct Ctx<'a> {
     act_pending: Vec<planner::PendingNext<'a>>,
     consts: HashMap<(String, bool), Value<'a>>,
     consts_open: Vec<String>,
+    /// Names of the model that something reads.
+    used: HashSet<String>,
     holes: u32,
     steps: usize,
     exhausted: bool,
@@ -241,6 +250,7 @@ impl<'a> Ctx<'a> {
             act_pending: Vec::new(),
             consts: HashMap::new(),
             consts_open: Vec::new(),
+            used: HashSet::new(),
             holes: 0,
             steps: 0,
             exhausted: false,
@@ -310,6 +320,12 @@ impl<'a> Ctx<'a> {
         (result, std::mem::replace(&mut self.site, outer))
     }
 
+    /// Names of a file's items of one kind, for suggestions.
+    fn items_named(&self, file: FileId, kind: impl Fn(&Item) -> bool) -> Vec<&'a str> {
+        let program = self.program;
+        program.names(file).filter(|n| program.find(file, n).is_some_and(&kind)).collect()
+    }
+
     fn model_env(&self, file: FileId) -> Env<'a> {
         Env::root(file, Sees::Equation)
     }
@@ -329,6 +345,11 @@ impl<'a> Ctx<'a> {
 }
 
 impl Site {
+    /// An equation, a loss or a metric, of which every sample has its own; `name` names its draws.
+    pub(crate) fn of(system: usize, name: &str) -> Site {
+        Site { draw_base: name.to_string(), draw_from: DrawFrom::Sample, training: system == TRAIN, ..Site::outside(system) }
+    }
+
     /// A place without index variables: declarations, initial values, schedules.
     pub(crate) fn outside(system: usize) -> Site {
         Site {

@@ -8,7 +8,7 @@ use super::table::Table;
 use super::value::Value;
 use super::{Ctx, TRAIN};
 use crate::diagnostics::{Code, Diagnostic};
-use crate::hir::{self, BinaryOp, Dtype, ExprId, Op, ParamId, UnaryOp};
+use crate::hir::{self, Dtype, ExprId, Op, ParamId, UnaryOp};
 use crate::source::Span;
 
 /// How one value depends on another.
@@ -237,17 +237,7 @@ fn reached(table: &Table, system: &SystemBuild<'_>, records: &[bool], roots: imp
             }
             Op::Stop(_) | Op::ArgMax { .. } | Op::Top { .. } => {}
             Op::Unary(UnaryOp::Floor | UnaryOp::Sign | UnaryOp::Not, _) => {}
-            Op::Binary(
-                BinaryOp::Lt
-                | BinaryOp::Le
-                | BinaryOp::Gt
-                | BinaryOp::Ge
-                | BinaryOp::Eq
-                | BinaryOp::Ne
-                | BinaryOp::And
-                | BinaryOp::Or,
-                ..,
-            ) => {}
+            Op::Binary(op, ..) if super::table::says_truth(*op) => {}
             Op::Read { family, leaf, .. } => {
                 let id = family.0 as usize;
                 if !records[id] {

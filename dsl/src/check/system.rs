@@ -652,18 +652,7 @@ impl<'a> Ctx<'a> {
             return;
         }
         let name = self.systems[system].families[id].name.clone();
-        let site = Site {
-            vars: Vec::new(),
-            active: Vec::new(),
-            draw_base: name.clone(),
-            draws: 0,
-            draw_from: DrawFrom::Sample,
-            system,
-            training: system == TRAIN,
-            reset: None,
-            touched: Vec::new(),
-        };
-        let (def, site) = self.at_site(site, |cx| cx.def(system, id, source));
+        let (def, site) = self.at_site(Site::of(system, &name), |cx| cx.def(system, id, source));
         if let Some(def) = def {
             let build = &mut self.systems[system];
             build.defs.push(def);

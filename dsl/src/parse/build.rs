@@ -117,7 +117,7 @@ impl Build<'_> {
         loop {
             let line = text.rfind('\n').map_or(0, |i| i + 1);
             match text[line..].find("//") {
-                Some(at) if text[line..line + at].matches('"').count() % 2 == 0 => text = text[..line + at].trim_end(),
+                Some(at) if text[line..line + at].matches('"').count().is_multiple_of(2) => text = text[..line + at].trim_end(),
                 _ => break,
             }
         }
