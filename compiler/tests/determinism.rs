@@ -22,8 +22,8 @@ model Chance {
 
   source replay(capacity = 100) over [B = 3, T = 5]
   z[t]     = encoder(obs[t])
-  noise[t] = 0.1 * gaussian([Q])
-  coin[t]  = uniform([])
+  noise[t] = 0.1 * gaussian([Q])   for t in 0..T-1
+  coin[t]  = uniform([])           for t in 0..T-1
   // EQUATIONS
   s[t]     = move(z[t], a[t])
   loss dyn    1.0 = sq(s[t].q + noise[t] - sg(z[t+1].q))
@@ -133,11 +133,11 @@ fn lowering_twice_gives_equal_programs() {
 fn additions_change_nothing_else() {
     let base = chance(TEXT);
     let additions = [
-        ("  // EQUATIONS", "  other[t] = gaussian([Q])"),
+        ("  // EQUATIONS", "  other[t] = gaussian([Q])   for t in 0..T"),
         ("  // EQUATIONS", "  other[t] = 2 * z[t].q"),
         ("  // EQUATIONS", "  extra[t] = uniform([]) * noise[t]\n  again[t] = gaussian([Q]) + extra[t]"),
         ("  // NETS", "  net unused(z) -> [Q] = mlp([8, 8], silu)"),
-        // A net with a loss of its own that adds nothing to any gradient.
+        // It calls a trained net and draws, and no loss reads it.
         ("  // EQUATIONS", "  aside[t] = move(sg(z[t]), gaussian([A]))"),
     ];
     for (place, more) in additions {
@@ -167,8 +167,8 @@ fn draws_stay_when_losses_come() {
 /// The order of members in the text means nothing.
 #[test]
 fn the_order_of_the_text_changes_no_bits() {
-    let noise = "  noise[t] = 0.1 * gaussian([Q])\n";
-    let coin = "  coin[t]  = uniform([])\n";
+    let noise = "  noise[t] = 0.1 * gaussian([Q])   for t in 0..T-1\n";
+    let coin = "  coin[t]  = uniform([])           for t in 0..T-1\n";
     let encoder = "  net encoder(obs) -> z = mlp([8], silu)\n";
     let mover = "  net move(z, a)   -> z = mlp([8], silu)\n";
     let s = "  s[t]     = move(z[t], a[t])\n";
