@@ -214,19 +214,24 @@ impl Lower<'_> {
         if !updates {
             return Ok(old);
         }
+        if let Some(v) = self.updated.get(&i) {
+            return Ok(*v);
+        }
         let outer = self.updating.replace(i);
         for var in running.vars.clone() {
             self.bind_var(var);
         }
         let value = self.fresh_expr(running.value)?;
         self.updating = outer;
-        Ok(self.graph().stop(value, span))
+        let value = self.graph().stop(value, span);
+        self.updated.insert(i, value);
+        Ok(value)
     }
 
     /// An expression with names that mean something else inside it: nothing of it is remembered.
     fn fresh_expr(&mut self, e: ExprId) -> Result<ValueId> {
         let depth = self.depth();
-        let memo = self.frames[depth].memo.clone();
+        let memo = std::mem::take(&mut self.frames[depth].memo);
         let value = self.expr(e);
         self.frames[depth].memo = memo;
         value

@@ -136,6 +136,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) inputs: HashMap<String, ValueId>,
     /// The running statistic being updated, which sees its old value.
     pub(crate) updating: Option<usize>,
+    /// Running statistics that have their new value.
+    pub(crate) updated: HashMap<usize, ValueId>,
     /// The executed action, once it is known.
     pub(crate) action: Option<ValueId>,
     /// In an update rule: the parameter's axes, and what the rule's names mean.
@@ -161,6 +163,7 @@ impl<'m> Lower<'m> {
             rows: None,
             inputs: HashMap::new(),
             updating: None,
+            updated: HashMap::new(),
             action: None,
             rule: None,
         };

@@ -9,7 +9,7 @@ use dsl::hir::Model;
 use safetensors::{Dtype, SafeTensors};
 
 /// A path from the root of the project.
-pub fn project(path: &str) -> PathBuf {
+pub(crate) fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
@@ -28,7 +28,7 @@ impl dsl::Loader for Folders {
 }
 
 /// The models of a file, with sizes bound. Fails on any error.
-pub fn models(path: &Path, dims: &[(&str, u64)]) -> Vec<Model> {
+pub(crate) fn models(path: &Path, dims: &[(&str, u64)]) -> Vec<Model> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let folders = Folders(vec![path.parent().expect("a folder").to_path_buf(), project("models")]);
     let options = dsl::Options { dims: dims.iter().map(|(n, s)| (n.to_string(), *s)).collect(), ..dsl::Options::default() };
@@ -44,11 +44,11 @@ pub fn models(path: &Path, dims: &[(&str, u64)]) -> Vec<Model> {
 }
 
 /// The one model of a file.
-pub fn model(path: &Path, dims: &[(&str, u64)]) -> Model {
+pub(crate) fn model(path: &Path, dims: &[(&str, u64)]) -> Model {
     models(path, dims).pop().expect("a model")
 }
 
-pub fn load(path: &Path) -> Tensors {
+pub(crate) fn load(path: &Path) -> Tensors {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
     file.tensors()
@@ -72,7 +72,7 @@ pub fn load(path: &Path) -> Tensors {
 }
 
 /// The largest difference, relative to the largest entry of what is wanted.
-pub fn difference(have: &Tensor, want: &Tensor) -> f64 {
+pub(crate) fn difference(have: &Tensor, want: &Tensor) -> f64 {
     let (have, want) = common(have, want);
     let scale = want.iter().fold(0f64, |m, x| m.max(x.abs()));
     let apart = have.iter().zip(&want).fold(0f64, |m, (a, b)| m.max((a - b).abs()));

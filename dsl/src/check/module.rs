@@ -372,7 +372,8 @@ impl<'a> Ctx<'a> {
         // Axes with a size in the declaration are wanted; a bare letter is whatever the block returns.
         let wanted: Option<Vec<AxisId>> =
             if memory.out.axes.iter().all(|a| a.size.is_some() || self.dim_is_declared(&a.name.text)) {
-                self.shape(&memory.out, &env)
+                // A size in the declaration makes a dim of the model, as a bare letter does.
+                memory.out.axes.iter().map(|a| self.axis_decl(a)).collect()
             } else {
                 None
             };
