@@ -47,7 +47,9 @@ pub enum Noise {
     Gaussian,
     Uniform,
     /// The first entries of a random permutation of `0..of`.
-    Subset { of: u32 },
+    Subset {
+        of: u32,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -83,7 +85,10 @@ pub enum Op {
     /// `0, 1, ..` along its one axis.
     Iota(AxisId),
     /// Random numbers of a named draw; the axes are its counter.
-    Random { draw: u32, noise: Noise },
+    Random {
+        draw: u32,
+        noise: Noise,
+    },
 
     // ---- elementwise: the value has the union of the operands' axes
     Unary(Unary, ValueId),
@@ -101,33 +106,82 @@ pub enum Op {
     /// The same value along more axes.
     Expand(ValueId),
     /// `from` under the name of `to`, which has its size.
-    Rename { of: ValueId, from: AxisId, to: AxisId },
-    Reduce { op: Reduction, of: ValueId, over: Vec<AxisId> },
+    Rename {
+        of: ValueId,
+        from: AxisId,
+        to: AxisId,
+    },
+    Reduce {
+        op: Reduction,
+        of: ValueId,
+        over: Vec<AxisId>,
+    },
     /// The product, summed over axes that both have; all other axes stay, shared ones once.
-    Dot { a: ValueId, b: ValueId, over: Vec<AxisId> },
+    Dot {
+        a: ValueId,
+        b: ValueId,
+        over: Vec<AxisId>,
+    },
     /// One axis into several, row-major, in its place.
-    Split { of: ValueId, axis: AxisId, into: Vec<AxisId> },
+    Split {
+        of: ValueId,
+        axis: AxisId,
+        into: Vec<AxisId>,
+    },
     /// Several axes into one, row-major, in the place of the first.
-    Join { of: ValueId, axes: Vec<AxisId>, into: AxisId },
+    Join {
+        of: ValueId,
+        axes: Vec<AxisId>,
+        into: AxisId,
+    },
     /// Entries `start..start + size(into)` of an axis.
-    Slice { of: ValueId, axis: AxisId, start: usize, into: AxisId },
+    Slice {
+        of: ValueId,
+        axis: AxisId,
+        start: usize,
+        into: AxisId,
+    },
     /// Zeros around: entry i of `axis` becomes entry `start + i` of `into`.
-    Pad { of: ValueId, axis: AxisId, start: usize, into: AxisId },
+    Pad {
+        of: ValueId,
+        axis: AxisId,
+        start: usize,
+        into: AxisId,
+    },
     /// Parts end to end along `into`; each part has the axis of `along` at its place, and all have the same other axes.
-    Concat { parts: Vec<ValueId>, along: Vec<AxisId>, into: AxisId },
+    Concat {
+        parts: Vec<ValueId>,
+        along: Vec<AxisId>,
+        into: AxisId,
+    },
     /// Entries of `axis` at the places `at` (whole numbers in range); its axes take the axis's place. An axis that both
     /// have lines up.
-    Gather { of: ValueId, axis: AxisId, at: ValueId },
+    Gather {
+        of: ValueId,
+        axis: AxisId,
+        at: ValueId,
+    },
     /// The adjoint: entries of `of` added up at the places `at` along the new axis `into`; the axes `over` of the
     /// places go.
-    Scatter { of: ValueId, at: ValueId, over: Vec<AxisId>, into: AxisId },
+    Scatter {
+        of: ValueId,
+        at: ValueId,
+        over: Vec<AxisId>,
+        into: AxisId,
+    },
     /// Places along `axis` in the order that sorts it, ascending; ties in the order of their places.
-    Argsort { of: ValueId, axis: AxisId },
+    Argsort {
+        of: ValueId,
+        axis: AxisId,
+    },
 
     // ---- loops
     Scan(Box<Scan>),
     /// One of a scan's values.
-    Out { scan: ValueId, index: u32 },
+    Out {
+        scan: ValueId,
+        index: u32,
+    },
 
     // ---- gradients
     /// The same value, without a gradient.

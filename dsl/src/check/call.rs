@@ -123,8 +123,7 @@ impl<'a> Ctx<'a> {
                 let (tensors, rest) = args.split_at(positional);
                 let tensors = tensors.iter().map(|a| a.value.clone()).collect();
                 let segment = self.held_by.take();
-                let value = self.nested_block(block, tensors, rest.to_vec(), &env, expected, segment, span);
-                value
+                self.nested_block(block, tensors, rest.to_vec(), &env, expected, segment, span)
             }
             Callable::Dist(def) => self.call_dist(def, args, span),
             Callable::Net { module, mode } => {
