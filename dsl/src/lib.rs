@@ -12,6 +12,7 @@ pub mod fmt;
 pub mod hir;
 pub mod lex;
 pub mod parse;
+mod prelude;
 mod resolve;
 pub mod source;
 

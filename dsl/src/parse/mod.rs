@@ -10,6 +10,8 @@ mod operators;
 mod pack;
 mod recover;
 
+use std::ops::Range;
+
 use crate::ast;
 use crate::diagnostics::{Code, Diagnostic};
 use crate::source::{FileId, Span};
@@ -23,16 +25,19 @@ pub(crate) struct Grammar;
 
 /// Parses one file.
 pub fn parse(file: FileId, text: &str) -> (ast::File, Vec<Diagnostic>) {
-    let mut diagnostics = Vec::new();
     if text.len() > MAX_BYTES {
         let megabytes = text.len() as f64 / f64::from(1 << 20);
-        diagnostics.push(
-            Diagnostic::new(Code::FileTooLarge, Span::new(file, 0, 0), format!("this file has {megabytes:.1} MiB"))
-                .help(format!("a `.wm` file may have at most {} MiB; split the model with `use`", MAX_BYTES >> 20)),
-        );
-        return (ast::File::default(), diagnostics);
+        let diagnostic = Diagnostic::new(Code::FileTooLarge, Span::new(file, 0, 0), format!("this file has {megabytes:.1} MiB"))
+            .help(format!("a `.wm` file may have at most {} MiB; split the model with `use`", MAX_BYTES >> 20));
+        return (ast::File::default(), vec![diagnostic]);
     }
-    let packed = pack::Packed::new(file, text);
+    part(file, text, 0..text.len())
+}
+
+/// Parses a part of a file: whole items.
+pub(crate) fn part(file: FileId, text: &str, range: Range<usize>) -> (ast::File, Vec<Diagnostic>) {
+    let mut diagnostics = Vec::new();
+    let packed = pack::Packed::new(file, text, range);
     if let Err(diagnostic) = limits::check(&packed) {
         diagnostics.push(*diagnostic);
         return (ast::File::default(), diagnostics);

@@ -4,6 +4,8 @@
 //! All other tokens stand as they are, with a space between two of them that would otherwise read as one. Every byte
 //! knows its token, so places in the packed text are places in the source.
 
+use std::ops::Range;
+
 use crate::lex::{self, Kind, Token};
 use crate::source::{FileId, Span};
 
@@ -28,12 +30,17 @@ pub(super) struct Piece {
 }
 
 impl<'a> Packed<'a> {
-    pub(super) fn new(file: FileId, source: &'a str) -> Packed<'a> {
-        let mut tokens = lex::tokens(source);
+    /// Packs a range of a text.
+    pub(super) fn new(file: FileId, source: &'a str, range: Range<usize>) -> Packed<'a> {
+        let mut tokens = lex::tokens(&source[range.clone()]);
         tokens.retain(|t| t.kind != Kind::Comment);
-        let mut text = String::with_capacity(source.len());
+        for token in &mut tokens {
+            token.lo += range.start;
+            token.hi += range.start;
+        }
+        let mut text = String::with_capacity(range.len());
         let mut starts = Vec::with_capacity(tokens.len() + 1);
-        let mut token_at = Vec::with_capacity(source.len());
+        let mut token_at = Vec::with_capacity(range.len());
         for (i, token) in tokens.iter().enumerate() {
             starts.push(text.len() as u32);
             let shown = token.text(source);
