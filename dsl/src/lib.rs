@@ -13,6 +13,7 @@ pub mod folders;
 pub mod hir;
 pub mod lex;
 pub mod parse;
+mod prelude;
 mod resolve;
 pub mod source;
 

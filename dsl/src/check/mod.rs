@@ -260,7 +260,7 @@ impl<'a> Ctx<'a> {
     /// Says something once. A mistake inside a function of the prelude is shown where the user called it.
     fn report(&mut self, diagnostic: Diagnostic) {
         let mut d = diagnostic;
-        let in_prelude = |s: Span| (s.file.0 as usize) < resolve::PRELUDE.len();
+        let in_prelude = |s: Span| crate::prelude::holds(s.file);
         if in_prelude(d.primary.span)
             && let Some((name, call)) = self.calls.iter().rev().find(|(_, s)| !in_prelude(*s)).cloned()
         {
