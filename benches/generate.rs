@@ -28,9 +28,9 @@ model Generated {
 
   latent z { q: [Q] }
 
-  net encoder(obs)   -> z         = mlp([16], silu)
-  net mix(x: [Q])    -> [Q]       = mlp([16], silu)
-  net energy(x: [Q]) -> []        = mlp([16], silu)
+  net encoder(obs)   -> z          = mlp([16], silu)
+  net mix(x: [Q])    -> [Q]        = mlp([16], silu)
+  net energy(x: [Q]) -> []         = mlp([16], silu)
   net prior(z)       -> a via tanh = mlp([16], silu)
 
   fn blend(x: [Q], y: [Q], w) {
@@ -75,7 +75,7 @@ fn equation(text: &mut String, i: usize, last: &str) -> String {
     let right = match i % 8 {
         1 => format!("{last}[t] + rate * {name}[t-1]   with {name}[-1] = zeros([Q])"),
         2 => format!("blend({last}[t], x0[t], 0.25)"),
-        3 => format!("0.1 * {last}[t] + 0.9 * {name}[t+1]   with {name}[T-1] = {last}[T-1]"),
+        3 => format!("0.1 * {last}[t] + 0.9 * {name}[t+1]   with {name}[T] = {last}[T-1]"),
         4 => format!("mix({last}[t])"),
         5 => format!("{last}[t] - 0.01 * slope({last}[t])"),
         6 => format!("(sum k in 0..K {{ rate^k * {last}[t] }}) / (1 + norm({last}[t]))"),

@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Check(Check),
     Fmt(Fmt),
     Show(Show),
+    Run(Run),
+    Compile(Compile),
     New(New),
     Help(Help),
     Completions(Completions),
@@ -132,6 +134,135 @@ pub(crate) struct Show {
     pub(crate) json: bool,
 }
 
+/// Run one entry point of a model on given tensors
+///
+/// How to check a model against an implementation of one's own: parameters, data, carries, random draws, schedules and
+/// values of equations go in under their names, every loss comes out, with `--values` every equation and with `--grads`
+/// every gradient. What is not given has its default: parameters start as the model says, slow copies as their
+/// parameters, draws come from the seed. Data must be given.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Names: param.core.0.weight, slow.value.0.bias, data.obs, draw.plan.noise, carry.m.0.h, running.R, schedule.alpha,
+record.adv, slot.main.m.core.0.weight, value.z.q, progress, count.main. `wmc show FILE --params` lists them.
+
+Examples:
+  wmc run models/hamworld.wm --task cheetah-run --entry train_step --in batch.safetensors --out losses.safetensors
+  wmc run models/hamworld.wm --dim O=17,A=6 --entry train_step --in x.safetensors --map names.json --grads --f64
+  wmc run models/hamworld.wm --task cheetah-run --entry plan --in state.safetensors --set alpha=0.3")]
+pub(crate) struct Run {
+    /// The `.wm` file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// The model to run, where the file has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(crate) roots: Roots,
+
+    /// act, plan, train_step, evaluate, record, schedules or init
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: String,
+
+    /// Tensors that go in; may be given several times
+    #[arg(long = "in", value_name = "FILE.safetensors")]
+    pub(crate) input: Vec<PathBuf>,
+
+    /// Where the tensors that come out are written
+    #[arg(long = "out", value_name = "FILE.safetensors")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// A JSON map from our names to those of the files, which may cut and transpose:
+    /// `{\"param.m.0.v.weight\": {\"tensor\": \"mem.0.in_proj\", \"rows\": [0, 128]}}`
+    #[arg(long, value_name = "MAP.json")]
+    pub(crate) map: Option<PathBuf>,
+
+    /// Give out the gradient of each optimiser's objective for every parameter
+    #[arg(long)]
+    pub(crate) grads: bool,
+
+    /// Give out the values of all equations
+    #[arg(long)]
+    pub(crate) values: bool,
+
+    /// Compute in double precision
+    #[arg(long)]
+    pub(crate) f64: bool,
+
+    /// How it is computed: `reference` is the interpreter
+    #[arg(long, value_name = "LEVEL", default_value = "reference", value_parser = ["reference"])]
+    pub(crate) level: String,
+
+    /// Where it is computed
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = ["cpu"])]
+    pub(crate) device: String,
+
+    /// Give a schedule or a running value: `--set alpha=0.3`
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, f64)>,
+
+    /// How far the training has come, from 0 to 1: what schedules and warm-ups depend on
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
+    pub(crate) progress: f64,
+
+    /// What random draws that are not given depend on
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Which update or decision it is, for random draws and the optimisers' count
+    #[arg(long, default_value_t = 0)]
+    pub(crate) step: u64,
+
+    /// Go on with numbers that are not finite instead of reporting the first
+    #[arg(long)]
+    pub(crate) allow_nan: bool,
+
+    /// Write the scalars as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Compile a model: today, its graph programs
+///
+/// Without `--dump`, counts the operations of every entry point. With it, prints the program after a pass.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc compile models/hamworld.wm --task cheetah-run
+  wmc compile models/hamworld.wm --task cheetah-run --entry train_step --dump lower
+  wmc compile models/hamworld.wm --task cheetah-run --entry plan --dump cse")]
+pub(crate) struct Compile {
+    /// The `.wm` file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// The model to compile, where the file has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(crate) roots: Roots,
+
+    /// One entry point; all of them otherwise
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Option<String>,
+
+    /// Samples in the batch, or environments that act at once
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<usize>,
+
+    /// Print the program after this pass (`lower` is the first)
+    #[arg(long, value_name = "PASS")]
+    pub(crate) dump: Option<String>,
+}
+
 /// Write a starter model
 ///
 /// Writes NAME.wm: a small commented model of a pendulum that checks, and a place to start from. An existing file is
@@ -202,17 +333,18 @@ impl Sizes {
     }
 }
 
-/// Letters, digits and underscores, no digit first.
-pub(crate) fn is_identifier(word: &str) -> bool {
-    let first = word.bytes().next();
-    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+/// `alpha=0.3`.
+fn setting(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("write a value as NAME=VALUE, as in alpha=0.3")?;
+    let value = value.trim().parse::<f64>().map_err(|_| format!("`{value}` is not a number"))?;
+    Ok((name.trim().to_string(), value))
 }
 
 /// `O=17`.
 fn dim(text: &str) -> Result<(String, u64), String> {
     let (name, size) = text.split_once('=').ok_or("write a size as NAME=SIZE, as in O=17")?;
     let (name, size) = (name.trim(), size.trim());
-    if !is_identifier(name) {
+    if !dsl::lex::is_word(name) {
         return Err(format!("`{name}` is not a name; write a size as NAME=SIZE, as in O=17"));
     }
     match size.replace('_', "").parse::<u64>() {

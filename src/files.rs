@@ -1,22 +1,12 @@
-//! Files: the text that was asked for, and the modules that `use` may find beside it.
-//!
-//! A module is a plain word and lies directly in one of the roots. Links are followed first and judged after: a
-//! module whose real place is inside no root is refused, so that a model from elsewhere reads nothing that the
-//! user did not offer.
+//! Files: the text that was asked for, and the folders in which `use` may find others.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use dsl::diagnostics::{Diagnostic, closest};
+use dsl::folders::{Folders, read_bytes};
 use dsl::source::Sources;
-use dsl::{LoadError, Loaded, Loader};
-
-use crate::cli::is_identifier;
-
-/// More than this is not read at all. It lies far above `dsl::parse::MAX_BYTES`, which has a diagnostic of its own.
-const MAX_READ: u64 = 64 << 20;
 
 /// Why there is no text.
 #[derive(Debug)]
@@ -45,96 +35,18 @@ pub(crate) fn read_stdin() -> Result<String, Unread> {
 /// What standard input is called in messages.
 pub(crate) const STDIN: &str = "<stdin>";
 
-/// Loads the modules that a file uses.
-#[derive(Debug)]
-pub(crate) struct Files {
-    roots: Vec<Root>,
-    /// The file itself, which is no module of its own.
-    itself: Option<String>,
-}
-
-#[derive(Debug)]
-struct Root {
-    /// As the user wrote it; empty for the current folder.
-    shown: PathBuf,
-    /// Without links.
-    real: PathBuf,
-}
-
-impl Files {
-    /// The folder of `file` first, then `more`, in order.
-    pub(crate) fn beside(file: &Path, more: &[PathBuf]) -> Result<Files, Unread> {
-        let own = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        let mut roots = vec![Root { real: canonical(&own).map_err(|e| explain(&own, &e))?, shown: own }];
-        for shown in more {
-            let real = canonical(shown).and_then(|real| match real.is_dir() {
-                true => Ok(real),
-                false => Err(io::ErrorKind::NotADirectory.into()),
-            });
-            let real = real.map_err(|error| Unread::Path {
-                message: format!("cannot look for files in `{}`: {error}", shown.display()),
-                help: "give an existing folder to `--root`".into(),
-            })?;
-            roots.push(Root { shown: shown.clone(), real });
-        }
-        Ok(Files { roots, itself: file.file_stem().map(|s| s.to_string_lossy().into_owned()) })
+/// Where `use` looks: the folder of `file` first, then `more`, in order.
+pub(crate) fn folders(file: &Path, more: &[PathBuf]) -> Result<Folders, Unread> {
+    let own = file.parent().unwrap_or(Path::new(""));
+    let mut folders = Folders::default();
+    folders.add(own, own).map_err(|error| explain(own, &error))?;
+    for root in more {
+        folders.add(root, root).map_err(|error| Unread::Path {
+            message: format!("cannot look for files in `{}`: {error}", root.display()),
+            help: "give an existing folder to `--root`".into(),
+        })?;
     }
-
-    fn known(&self) -> Vec<String> {
-        let names: BTreeSet<String> = self.roots.iter().flat_map(|root| modules(&root.real)).collect();
-        names.into_iter().filter(|name| Some(name) != self.itself.as_ref()).collect()
-    }
-}
-
-impl Loader for Files {
-    fn load(&self, module: &str) -> Result<Loaded, LoadError> {
-        let file = format!("{module}.wm");
-        let found = self.roots.iter().find(|root| is_identifier(module) && fs::symlink_metadata(root.real.join(&file)).is_ok());
-        let Some(root) = found else {
-            return Err(LoadError::NotFound { known: self.known() });
-        };
-
-        let name = root.shown.join(&file).display().to_string();
-        let unreadable = |reason: String| LoadError::Unreadable { path: name.clone(), reason };
-        let real = fs::canonicalize(root.real.join(&file)).map_err(|e| unreadable(e.to_string()))?;
-        if !self.roots.iter().any(|root| real.starts_with(&root.real)) {
-            return Err(LoadError::Outside { path: name });
-        }
-        // A pipe or a device would block or never end.
-        if !real.is_file() {
-            return Err(unreadable("it is not a file".into()));
-        }
-        let bytes = File::open(&real).and_then(read_bytes).map_err(|e| unreadable(e.to_string()))?;
-        match String::from_utf8(bytes) {
-            Ok(text) => Ok(Loaded { name, text }),
-            Err(error) => Err(LoadError::NotUtf8 { path: name, valid_up_to: error.utf8_error().valid_up_to() }),
-        }
-    }
-}
-
-/// The words that `use` could name in a folder.
-fn modules(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "wm"))
-        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_string()))
-        .filter(|name| is_identifier(name))
-        .collect()
-}
-
-/// The empty path is the current folder.
-fn canonical(folder: &Path) -> io::Result<PathBuf> {
-    fs::canonicalize(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
-}
-
-fn read_bytes(from: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(MAX_READ + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > MAX_READ {
-        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {} MiB", MAX_READ >> 20))),
-        false => Ok(bytes),
-    }
+    Ok(folders)
 }
 
 fn text(name: &str, bytes: Vec<u8>) -> Result<String, Unread> {
@@ -167,11 +79,12 @@ fn explain(path: &Path, error: &io::Error) -> Unread {
 /// What to do about a file that is not there.
 fn missing(path: &Path) -> String {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let Ok(real) = canonical(folder) else {
+    let mut folders = Folders::default();
+    if folders.add(folder, folder).is_err() {
         return format!("there is no folder `{}` either", folder.display());
-    };
+    }
     let word = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    let names = modules(&real);
+    let names = folders.modules();
     // The right stem without its ending is the nearest of all.
     let best =
         names.iter().find(|n| **n == word).map(String::as_str).or_else(|| closest(&word, names.iter().map(String::as_str)));

@@ -6,6 +6,7 @@ mod files;
 mod output;
 mod report;
 mod show;
+mod tensors;
 
 use std::process::ExitCode;
 

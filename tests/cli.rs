@@ -352,3 +352,151 @@ fn the_readme_holds() {
     let run = wmc(Path::new(env!("CARGO_MANIFEST_DIR"))).args(words).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
 }
+
+fn project(path: &str) -> String {
+    format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn fmt_changes_what_is_untidy() {
+    let untidy = "model   X{\ndim Q=8 // eight\n}";
+    let folder = Folder::with(&[("x.wm", untidy), ("y.wm", untidy)]);
+    let asked = folder.run(&["fmt", "--check", "x.wm", "y.wm"]);
+    assert_eq!((asked.code, asked.out.as_str()), (1, "x.wm\ny.wm\n"));
+    assert_eq!(folder.read("x.wm"), untidy);
+    assert_eq!(folder.run(&["fmt", "x.wm"]).code, 0);
+    let tidy = folder.read("x.wm");
+    assert!(tidy != untidy && tidy.contains("// eight"));
+    assert_eq!(folder.run_with(&["fmt", "-"], untidy).out, tidy);
+    assert_eq!(folder.run_with(&["fmt", "--check", "-"], untidy).code, 1);
+    assert_eq!(folder.run(&["fmt", "--check", "x.wm"]).code, 0);
+}
+
+#[test]
+fn the_starter_is_tidy_checks_clean_and_shows() {
+    let folder = Folder::with(&[]);
+    assert_eq!(folder.run(&["new", "pendulum"]).code, 0);
+    for arguments in [vec!["check", "pendulum.wm", "--deny-warnings"], vec!["fmt", "--check", "pendulum.wm"]] {
+        let run = folder.run(&arguments);
+        assert_eq!(run.code, 0, "{arguments:?}: {}{}", run.out, run.err);
+    }
+    let at = folder.run(&["check", "pendulum.wm", "--task", "pendulum-swingup"]);
+    assert!(at.code == 0 && at.out.starts_with("pendulum.wm: Pendulum ok, "), "{}{}", at.out, at.err);
+    let shown = folder.run(&["show", "pendulum.wm", "--params"]);
+    assert_eq!(shown.code, 0);
+    assert!(shown.out.contains("plan(z, m) = cem(horizon = H"), "{}", shown.out);
+}
+
+/// A memory of the user's own: a leaky average with a learned rate.
+const LEAKY: &str = "
+block leaky(x: [I], width = 16) carry h: [D = width] = zeros([D]) -> [D] {
+  param rate: [D] = zeros([D])
+  let y  = linear(x) -> [D]
+  next h = lerp(h, y, sigmoid(rate))
+  return next h
+}
+";
+
+/// Another memory is another right-hand side of one line, whatever has been written about `m`.
+#[test]
+fn any_memory_fits() {
+    let memories = ["none()", "gru(width = 24)", "gru(layers = 2, width = 16)", "mamba(layers = 1, width = 32, state = 4)"];
+    let more = ["mamba2(layers = 1, width = 32)", "ssm(layers = 2, width = 32)", "leaky()", "leaky(width = 48)"];
+    let folder = Folder::with(&[("tasks.wm", include_str!("../models/tasks.wm"))]);
+    for text in [include_str!("../models/hamworld.wm"), include_str!("../src/starter.wm")] {
+        let line = text.lines().find(|line| line.starts_with("  memory ")).unwrap();
+        let (left, _) = line.split_once(" = ").unwrap();
+        for memory in memories.iter().chain(&more) {
+            folder.write("world.wm", text.replace(line, &format!("{left} = {memory} reset first")) + LEAKY);
+            let run = folder.run(&["check", "world.wm", "--deny-warnings"]);
+            assert_eq!(run.code, 0, "{memory}: {}", run.err);
+        }
+    }
+}
+
+#[test]
+fn hamworld_with_and_without_a_task() {
+    let folder = Folder::with(&[]);
+    let file = project("models/hamworld.wm");
+    let literal = folder.run(&["check", &project("models/hamworld_literal.wm"), "--task", "cheetah_run"]);
+    assert!(literal.out.contains(" 572,961 parameters"), "{}{}", literal.out, literal.err);
+    let symbolic = folder.run(&["check", &file]);
+    assert_eq!(symbolic.code, 0, "{}", symbolic.err);
+    assert!(symbolic.out.contains("*O") && symbolic.out.contains("*A"), "{}", symbolic.out);
+    let task = folder.run(&["check", &file, "--task", "cheetah-run"]);
+    assert!(task.out.contains("HamWorld ok, 62 parameter tensors, 486,945 parameters"), "{}", task.out);
+    assert_eq!(folder.run(&["check", &file, "--dim", "O=17,A=6"]).out, task.out);
+    assert_eq!(folder.run(&["check", &file, "--task", "walk_on_water"]).code, 2);
+}
+
+#[test]
+fn warnings_are_denied_on_demand() {
+    // A dim that nothing reads.
+    let folder = Folder::with(&[]);
+    folder.run(&["new", "pendulum"]);
+    let text = folder.read("pendulum.wm").replace("dim   S = 16,", "dim   UNUSED = 3, S = 16,");
+    folder.write("pendulum.wm", text);
+    let fine = folder.run(&["check", "pendulum.wm"]);
+    assert!(fine.code == 0 && fine.err.contains("W0302"), "{}", fine.err);
+    assert_eq!(folder.run(&["check", "pendulum.wm", "--deny-warnings"]).code, 1);
+    let json = folder.run(&["check", "pendulum.wm", "--deny-warnings", "--json"]);
+    assert_eq!((json.code, json_lines(&json.out)[0]["severity"].as_str()), (1, Some("warning")));
+}
+
+#[test]
+fn show_as_json() {
+    let folder = Folder::with(&[]);
+    let file = project("models/hamworld.wm");
+    let run = folder.run(&["show", &file, "--task", "cheetah-run", "--json"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let document: Value = serde_json::from_str(&run.out).unwrap();
+    let model = &document["models"][0];
+    assert_eq!(model["name"], "HamWorld");
+    let params = model["params"].as_array().unwrap();
+    let total: i64 = params.iter().map(|p| p["count"].as_i64().unwrap()).sum();
+    assert_eq!(model["parameters"].as_i64(), Some(total));
+    assert_eq!(model["tensors"].as_u64(), Some(params.len() as u64));
+    assert!(model["planners"][0]["written"].as_str().unwrap().starts_with("plan(z, m) = cem("));
+    assert_eq!(model["optimizers"][0]["tensors"], model["tensors"]);
+    assert!(model["draws"].as_array().unwrap().iter().any(|d| d["name"].as_str().unwrap().contains("noise")));
+    assert!(model["carries"].as_array().unwrap().iter().any(|c| c["path"] == "m.0.h"));
+    let schedule = &model["schedules"][0];
+    assert_eq!(schedule["name"], "alpha");
+    assert_eq!(schedule["values"][4], serde_json::json!([1.0, 0.5]));
+}
+
+#[test]
+fn show_one_model_of_several() {
+    let folder = Folder::with(&[]);
+    folder.run(&["new", "base"]);
+    let text = folder.read("base.wm") + "\nmodel Child extends Base {\n  dim H = 4\n}\n";
+    folder.write("base.wm", text);
+    let names = |run: &Run| -> Vec<String> {
+        let document: Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}: {}", run.err));
+        document["models"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(names(&folder.run(&["show", "base.wm", "--json"])), ["Base", "Child"]);
+    let child = folder.run(&["show", "base.wm", "--model", "Child", "--json"]);
+    assert_eq!(names(&child), ["Child"]);
+    assert!(child.out.contains("plan(z, m) = cem("), "the planner of the parent");
+    let slip = folder.run(&["show", "base.wm", "--model", "Chidl"]);
+    assert_eq!(slip.code, 2);
+    assert!(slip.err.contains("`Child`"), "{}", slip.err);
+}
+
+#[test]
+fn a_missing_module_names_those_there_are() {
+    let folder = Folder::with(&[("a.wm", "use taks::dmc\nmodel A {}\n"), ("tasks.wm", "tasks dmc {}\n")]);
+    let run = folder.run(&["check", "a.wm"]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("E0106") && run.err.contains("tasks"), "{}", run.err);
+}
+
+#[test]
+fn modules_that_are_no_text() {
+    let folder = Folder::with(&[("a.wm", "use bytes\nmodel A {}\n")]);
+    folder.write("bytes.wm", b"fn \xff");
+    let run = folder.run(&["check", "a.wm"]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("E0001") && run.err.contains("bytes.wm"), "{}", run.err);
+}

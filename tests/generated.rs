@@ -16,3 +16,15 @@ fn generated_models_have_the_length_they_say() {
         assert_eq!(found, equations);
     }
 }
+
+#[test]
+fn generated_models_check_clean() {
+    // Fewer equations do not use all that is declared.
+    for equations in [10, 100, 1_000] {
+        let checked = dsl::check("generated.wm", &generate::model(equations), &dsl::NoLoader, &dsl::Options::default());
+        let told: Vec<String> =
+            checked.diagnostics.iter().map(|d| dsl::diagnostics::render(&checked.sources, d, false)).collect();
+        assert!(told.is_empty(), "{}", told.join("\n\n"));
+        assert_eq!(checked.models.len(), 1);
+    }
+}

@@ -1,4 +1,13 @@
 //! From a checked model to graph programs: lowering, differentiation, simplification, and an interpreter that is the
 //! oracle for everything faster.
 
+pub mod composite;
+pub mod grad;
+pub mod interp;
 pub mod ir;
+pub mod lower;
+pub mod random;
+pub mod run;
+pub mod simplify;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

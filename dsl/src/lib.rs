@@ -2,20 +2,22 @@
 //!
 //! The line: [`parse`] (text to [`ast`]), `resolve` (`use`, `extends`, `drop`), `check` (names, axes,
 //! time, gradients) and the result, [`hir::Model`]. Everything here is pure: text and values in, values and
-//! [`Diagnostic`]s out; the only way to a file is the [`Loader`] that the caller passes in.
+//! [`Diagnostic`]s out; the only way to a file is the [`Loader`] that the caller passes in, [`folders`] for one.
 
 pub mod ast;
 mod ast_erase;
 mod check;
 pub mod diagnostics;
 pub mod fmt;
+pub mod folders;
 pub mod hir;
 pub mod lex;
 pub mod parse;
+mod prelude;
 mod resolve;
 pub mod source;
 
-pub use check::check;
+pub use check::{builtins, check};
 use diagnostics::Diagnostic;
 use source::Sources;
 

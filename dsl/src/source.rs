@@ -30,6 +30,10 @@ impl Span {
         Span { file: self.file, lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
     }
 
+    pub fn contains(self, other: Span) -> bool {
+        self.file == other.file && self.lo <= other.lo && other.hi <= self.hi
+    }
+
     pub fn range(self) -> std::ops::Range<usize> {
         self.lo as usize..self.hi as usize
     }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use dsl::folders::{self, Folders};
 use dsl::{LoadError, Options};
 use proc_macro2::TokenStream;
 
 use crate::emit::{self, Embedded};
-use crate::folder::{self, Folder};
 use crate::report;
 
 /// `manifest` is the folder of the user's Cargo.toml.
@@ -22,14 +22,17 @@ pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenS
             _ => LoadError::Unreadable { path: shown.clone(), reason: e.to_string() },
         })
     })?;
-    let text = folder::read(&path, &shown).map_err(error)?;
-    let root = path.parent().unwrap_or(manifest).to_path_buf();
-    let folder = Folder::new(root, Path::new(&shown).parent().unwrap_or(Path::new("")));
-    let checked = dsl::check(&shown, &text, &folder, &Options::default());
+    let text = folders::read_text(&path, &shown).map_err(error)?;
+    let mut folders = Folders::default();
+    folders
+        .add(path.parent().unwrap_or(manifest), Path::new(&shown).parent().unwrap_or(Path::new("")))
+        .map_err(|e| error(LoadError::Unreadable { path: shown.clone(), reason: e.to_string() }))?;
+    let checked = dsl::check(&shown, &text, &folders, &Options::default());
 
-    let imports = folder.into_imports();
+    let imports = folders.into_imports();
     let embedded = Embedded { name: &shown, text: &text, imports: &imports };
     let mut expansion = report::included(&checked, literal.span());
+    expansion.extend(report::no_model(&checked, literal.span()));
     expansion.extend(emit::modules(&checked.models, embedded, |_| literal.span()));
     expansion.extend(emit::track(std::iter::once(path.as_path()).chain(imports.values().map(|i| i.path.as_path()))));
     Ok(expansion)

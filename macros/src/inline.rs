@@ -1,14 +1,15 @@
 //! `world_model! { .. }`.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
+use dsl::folders::Folders;
 use dsl::{Loader, NoLoader, Options};
 use proc_macro2::{Span, TokenStream};
 use syn::parse::{Parse, ParseStream};
 
 use crate::emit::{self, Embedded};
-use crate::folder::Folder;
 use crate::{print, report};
 
 const NAME: &str = "world_model!";
@@ -47,24 +48,25 @@ pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenS
     let loader: &dyn Loader = folder.as_ref().map_or(&NoLoader, |folder| folder);
     let checked = dsl::check(NAME, &printed.text, loader, &Options::default());
 
-    let imports = folder.map_or_else(BTreeMap::new, Folder::into_imports);
+    let imports = folder.map_or_else(BTreeMap::new, Folders::into_imports);
     let embedded = Embedded { name: NAME, text: &printed.text, imports: &imports };
     let place = |name: &str| printed.following("model", name).unwrap_or_else(Span::call_site);
     let mut expansion = report::inline(&checked, &printed);
+    expansion.extend(report::no_model(&checked, Span::call_site()));
     expansion.extend(emit::modules(&checked.models, embedded, |model| place(&model.name)));
     expansion.extend(emit::track(imports.values().map(|i| i.path.as_path())));
     Ok(expansion)
 }
 
-fn open(path: &syn::LitStr, manifest: &Path) -> syn::Result<Folder> {
+fn open(path: &syn::LitStr, manifest: &Path) -> syn::Result<Folders> {
     let shown = path.value();
-    let error = |what: String| {
-        let note = "the path starts at the folder of this crate's Cargo.toml";
-        syn::Error::new(path.span(), format!("{what}\n{note}"))
-    };
-    match manifest.join(&shown).canonicalize() {
-        Ok(root) if root.is_dir() => Ok(Folder::new(root, shown)),
-        Ok(_) => Err(error(format!("`{shown}` is not a folder"))),
-        Err(_) => Err(error(format!("there is no folder `{shown}`"))),
-    }
+    let mut folders = Folders::default();
+    folders.add(&manifest.join(&shown), &shown).map_err(|error| {
+        let what = match error.kind() {
+            ErrorKind::NotADirectory => format!("`{shown}` is not a folder"),
+            _ => format!("there is no folder `{shown}`"),
+        };
+        syn::Error::new(path.span(), format!("{what}\nthe path starts at the folder of this crate's Cargo.toml"))
+    })?;
+    Ok(folders)
 }

@@ -29,7 +29,6 @@
 //! Where two names would give one constant, the later one gets a number: `Q`, `Q_2`.
 
 mod emit;
-mod folder;
 mod include;
 mod inline;
 mod names;

@@ -5,7 +5,7 @@ use std::path::Path;
 use dsl::Checked;
 
 use crate::cli::Check;
-use crate::files::{self, Files, Unread};
+use crate::files::{self, Unread};
 use crate::output::{Exit, Output};
 use crate::report::{Report, tally};
 use crate::show::counts;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Check, out: &mut Output) -> Exit {
 
 fn checked(path: &Path, arguments: &Check) -> Result<Checked, Unread> {
     let text = files::read(path)?;
-    let loader = Files::beside(path, &arguments.roots.roots)?;
+    let loader = files::folders(path, &arguments.roots.roots)?;
     Ok(dsl::check(&path.display().to_string(), &text, &loader, &arguments.sizes.options(None)))
 }
 
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn one_line_says_it_all() {
-        assert_eq!(summary(&with(&[])), "Sample ok, 3 parameter tensors, 4*O + 1,004 parameters");
+        assert_eq!(summary(&with(&[])), "Sample ok, 29 parameter tensors, 8*O + 20*A + 6,152 parameters");
         let told = summary(&with(&[Code::Unused, Code::Syntax, Code::Syntax]));
         assert!(told.ends_with("parameters; 2 errors, 1 warning"), "{told}");
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use crate::cli::{New, is_identifier};
+use crate::cli::New;
 use crate::output::{Exit, Output};
 
 /// A model that checks as it stands, `Starter` in the file `starter.wm`: both names are the places to fill.
@@ -40,7 +40,7 @@ fn starter(name: &str) -> String {
 
 /// A word that may name a file for `use` and, in camel case, a model.
 fn is_name(name: &str) -> bool {
-    is_identifier(name)
+    dsl::lex::is_word(name)
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && !dsl::lex::RESERVED.contains(&name)
         && name.len() <= 64

@@ -6,7 +6,7 @@ use dsl::diagnostics::{Diagnostic, closest};
 use dsl::source::FileId;
 
 use crate::cli::Show;
-use crate::files::{self, Files, Unread};
+use crate::files::{self, Unread};
 use crate::output::{Exit, Output};
 use crate::report::Report;
 use crate::show;
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Show, out: &mut Output) -> Exit {
 fn checked(arguments: &Show) -> Result<Checked, Unread> {
     let path = arguments.file.as_path();
     let text = files::read(path)?;
-    let loader = Files::beside(path, &arguments.roots.roots)?;
+    let loader = files::folders(path, &arguments.roots.roots)?;
     let options = arguments.sizes.options(arguments.model.clone());
     Ok(dsl::check(&path.display().to_string(), &text, &loader, &options))
 }

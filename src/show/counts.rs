@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn symbols_stay_until_bound() {
         let model = sample::model();
-        assert_eq!(grouped(&total(&model)), "4*O + 1,004");
-        assert_eq!(described(&sample::bound(17)), "3 parameter tensors, 1,072 parameters");
+        assert_eq!(grouped(&total(&model)), "8*O + 20*A + 6,152");
+        let bound = sample::checked(&[("O", 17), ("A", 6)]).models.remove(0);
+        assert_eq!(described(&bound), "29 parameter tensors, 6,408 parameters");
     }
 }

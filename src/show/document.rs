@@ -2,8 +2,6 @@
 //!
 //! Fields are added at will; none is renamed or removed.
 
-use std::collections::BTreeMap;
-
 use dsl::hir::{self, Dtype, ModuleKind, Setting};
 use serde::{Serialize, Serializer};
 
@@ -182,8 +180,15 @@ pub(super) enum Source {
 #[derive(Debug, Serialize)]
 pub(super) struct Task {
     pub(super) name: String,
-    pub(super) dims: BTreeMap<String, u64>,
-    pub(super) settings: BTreeMap<String, Setting>,
+    #[serde(serialize_with = "object")]
+    pub(super) dims: Vec<(String, u64)>,
+    #[serde(serialize_with = "object")]
+    pub(super) settings: Vec<(String, Setting)>,
+}
+
+/// A list of names and values as an object, in its order.
+fn object<V: Serialize, S: Serializer>(entries: &[(String, V)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
 }
 
 #[derive(Debug, Serialize)]

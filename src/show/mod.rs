@@ -36,24 +36,28 @@ mod tests {
 
     use super::*;
 
-    fn checked() -> Checked {
-        Checked { sources: sample::sources(), models: vec![sample::model()], diagnostics: Vec::new() }
-    }
-
     #[test]
     fn tables_of_a_model() {
-        insta::assert_snapshot!(tables("sample.wm", &checked(), true));
+        insta::assert_snapshot!(tables("sample.wm", &sample::checked(&[("A", 6)]), true));
     }
 
     #[test]
     fn sizes_are_numbers_or_polynomials() {
-        let document: Value = serde_json::from_str(&json("sample.wm", &checked())).unwrap();
+        let document: Value = serde_json::from_str(&json("sample.wm", &sample::checked(&[]))).unwrap();
         let model = &document["models"][0];
-        assert_eq!(model["parameters"], "4*O + 1004");
-        assert_eq!(model["params"][0]["count"], "4*O");
-        assert_eq!(model["params"][1]["count"], 4);
-        assert_eq!(model["params"][0]["axes"][0]["name"], "H");
+        assert_eq!(model["parameters"], "8*O + 20*A + 6152");
+        assert_eq!(model["params"][0]["path"], "encoder.0.weight");
+        assert_eq!(model["params"][0]["count"], "8*O");
+        assert_eq!(model["params"][1]["count"], 8);
         assert_eq!(model["params"][0]["axes"][1]["size"], "O");
+    }
+
+    /// What is shown of a task keeps the order in which it was written.
+    #[test]
+    fn tasks_keep_their_order() {
+        let document = json("sample.wm", &sample::checked(&[]));
+        let [o, a] = ["\"O\": 17", "\"A\": 6"].map(|text| document.find(text).expect("a size of a task"));
+        assert!(o < a);
     }
 
     /// Every field of the document is described.
@@ -76,7 +80,7 @@ mod tests {
         }
         let manual = include_str!("../../docs/cli.md");
         let mut names = BTreeSet::new();
-        fields(&serde_json::from_str(&json("sample.wm", &checked())).unwrap(), &mut names);
+        fields(&serde_json::from_str(&json("sample.wm", &sample::checked(&[]))).unwrap(), &mut names);
         assert!(names.len() > 50);
         for name in names {
             assert!(manual.contains(&format!("`{name}`")), "docs/cli.md says nothing about `{name}`");

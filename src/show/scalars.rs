@@ -102,7 +102,8 @@ mod tests {
         let model = sample::model();
         let scalars = Scalars::of(&model);
         assert_eq!(scalars.values(model.schedules[0].value), Some(vec![0.0, 0.125, 0.25, 0.375, 0.5]));
-        assert_eq!(scalars.constant(model.losses[0].weight), Some(0.5));
+        assert_eq!(scalars.values(model.losses[0].weight), Some(vec![1.0, 1.125, 1.25, 1.375, 1.5]));
+        assert_eq!(scalars.constant(model.losses[1].weight), Some(0.5));
         assert_eq!(scalars.constant(model.schedules[0].value), None);
     }
 }

@@ -21,14 +21,15 @@ pub(super) fn text(file: &str, model: &ModelView, params: bool) -> String {
     section("schedules", &[Left, Right, Right, Right, Right, Right], schedules(model));
     section("losses", &[Left, Right], losses(model));
     section("metrics", &[], names(&model.metrics));
-    section("planners", &[], model.planners.iter().map(|p| vec![p.written.clone()]).collect());
-    section("act", &[], act(model));
+    section("diagnosed", &[], names(&model.diagnose));
+    section("planners", &[], model.planners.iter().flat_map(|p| wrapped(&p.written)).map(|line| vec![line]).collect());
+    section("state of acting", &[], act(model));
     section("optimisers", &[], optimizers(model));
     section("training", &[], training(model));
-    section("tasks", &[], model.tasks.iter().map(task).collect());
+    section("tasks", &[], tasks(model));
     section("entry points", &[], entry_points(model));
     if params {
-        section("parameters", &[Left, Left, Left, Right], parameters(model));
+        section("parameters", &[Left, Left, Right], parameters(model));
         section("carries", &[], model.carries.iter().map(|c| vec![c.path.clone(), shape(&c.axes)]).collect());
         section("draws", &[], draws(model));
         section("running values", &[], model.running.iter().map(|r| vec![r.name.clone(), shape(&r.axes)]).collect());
@@ -103,12 +104,15 @@ fn modules(model: &ModelView) -> Vec<Vec<String>> {
             ModuleKind::Memory => "memory",
             ModuleKind::Param => "param",
         };
-        let name = match &module.ensemble {
-            Some(axis) => format!("{}{}", module.name, shape(std::slice::from_ref(axis))),
-            None => module.name.clone(),
+        let (name, signature) = match &module.ensemble {
+            Some(axis) => {
+                let rest = module.signature.strip_prefix(&format!("[{}]", axis.name));
+                (module.name.clone() + &shape(std::slice::from_ref(axis)), rest.unwrap_or(&module.signature))
+            }
+            None => (module.name.clone(), module.signature.as_str()),
         };
         let slow = module.slow.map(|tau| format!("slow copy, tau = {tau}")).unwrap_or_default();
-        row([kind, &name, &module.signature, &module.tensors.to_string(), &size(&module.parameters), &slow])
+        row([kind, &name, signature, &module.tensors.to_string(), &size(&module.parameters), &slow])
     }));
     rows.push(row(["", "", "all", &model.tensors.to_string(), &size(&model.parameters), ""]));
     rows
@@ -146,22 +150,16 @@ fn act(model: &ModelView) -> Vec<Vec<String>> {
     let Some(act) = &model.act else {
         return Vec::new();
     };
-    let mut rows = Vec::new();
-    for state in &act.state {
-        let ago = match state.lag {
-            0 => "now".to_string(),
-            1 => "one step ago".to_string(),
-            lag => format!("{lag} steps ago"),
-        };
-        rows.push(row(["reads", &state.value, &shape(&state.axes), &ago]));
-    }
-    rows.extend(act.carries.iter().map(|carry| row(["keeps", carry, "", ""])));
-    rows
+    let ago = |lag| if lag == 1 { "of the step before".to_string() } else { format!("of {lag} steps before") };
+    let read = act.state.iter().map(|state| row([&state.value, &shape(&state.axes), &ago(state.lag)]));
+    let axes = |path: &str| model.carries.iter().find(|c| c.path == path).map(|c| shape(&c.axes)).unwrap_or_default();
+    let kept = act.carries.iter().map(|carry| row([carry, &axes(carry), "kept by the planner"]));
+    read.chain(kept).collect()
 }
 
 fn optimizers(model: &ModelView) -> Vec<Vec<String>> {
     let optimizer = |optimizer: &Optimizer| {
-        let counted = format!("{} tensors, {} parameters", optimizer.tensors, size(&optimizer.parameters));
+        let counted = format!("{}, {} parameters", plural(optimizer.tensors as u64, "tensor"), size(&optimizer.parameters));
         row([&optimizer.name, &optimizer.written, &counted, &trained(model, optimizer)])
     };
     model.optimizers.iter().map(optimizer).collect()
@@ -174,7 +172,7 @@ fn trained(model: &ModelView, optimizer: &Optimizer) -> String {
     }
     let module = |t: &Trained| {
         let whole = model.modules.iter().any(|m| m.name == t.module && m.tensors == t.tensors);
-        let part = if whole { String::new() } else { format!(" ({} tensors)", t.tensors) };
+        let part = if whole { String::new() } else { format!(" ({})", plural(t.tensors as u64, "tensor")) };
         let scale = if t.scale == 1.0 { String::new() } else { format!(" x {}", t.scale) };
         format!("{}{part}{scale}", t.module)
     };
@@ -190,22 +188,23 @@ fn training(model: &ModelView) -> Vec<Vec<String>> {
             format!("replay of {} over {}{cross}{context}", grouped(*capacity), shape(&[batch.clone(), time.clone()]))
         }
         Source::Rollout { steps, epochs, minibatch, time } => format!(
-            "rollout of {} over {}, {epochs} epochs of minibatches of {}",
+            "rollout of {} over {}, {} of minibatches of {}",
             grouped(*steps),
             shape(std::slice::from_ref(time)),
+            plural(u64::from(*epochs), "epoch"),
             grouped(*minibatch)
         ),
     };
     let train = &model.train;
     let steps = format!(
-        "{}, the first {} at random; {} updates every {} steps",
+        "{}, the first {} at random; {} every {}",
         grouped(train.steps),
         grouped(train.seed_steps),
-        train.updates,
-        train.every
+        plural(train.updates, "update"),
+        if train.every == 1 { "step".to_string() } else { plural(train.every, "step") },
     );
     let seeds: Vec<String> = train.seeds.iter().map(u64::to_string).collect();
-    let tests = format!("{} episodes every {} steps", train.eval_episodes, grouped(train.eval_every));
+    let tests = format!("{} every {}", plural(train.eval_episodes, "episode"), plural(train.eval_every, "step"));
     let mut rows =
         vec![row(["source", &source]), row(["steps", &steps]), row(["evaluation", &tests]), row(["seeds", &seeds.join(", ")])];
     if let Some(rule) = &train.stop_epoch {
@@ -214,10 +213,26 @@ fn training(model: &ModelView) -> Vec<Vec<String>> {
     rows
 }
 
-fn task(task: &Task) -> Vec<String> {
-    let dims = task.dims.iter().map(|(name, value)| format!("{name} = {value}"));
-    let settings = task.settings.iter().map(|(name, value)| format!("{name} = {}", setting(value)));
-    row([&task.name, &dims.chain(settings).collect::<Vec<_>>().join(", ")])
+/// A row a task, a column a size or setting.
+fn tasks(model: &ModelView) -> Vec<Vec<String>> {
+    let settings = |task: &Task| -> Vec<(String, String)> {
+        let dims = task.dims.iter().map(|(name, value)| (name.clone(), value.to_string()));
+        dims.chain(task.settings.iter().map(|(name, value)| (name.clone(), setting(value)))).collect()
+    };
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in model.tasks.iter().flat_map(settings) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let cell = |given: &[(String, String)], name: &String| {
+        given.iter().find(|(n, _)| n == name).map(|(n, value)| format!("{n} = {value}")).unwrap_or_default()
+    };
+    let rows = model.tasks.iter().map(|task| {
+        let given = settings(task);
+        [vec![task.name.clone()], names.iter().map(|name| cell(&given, name)).collect()].concat()
+    });
+    rows.collect()
 }
 
 fn setting(value: &Setting) -> String {
@@ -234,24 +249,57 @@ fn entry_points(model: &ModelView) -> Vec<Vec<String>> {
 }
 
 fn parameters(model: &ModelView) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["path", "axes", "storage, slowest first", "count"])];
+    let mut rows = vec![row(["path", "axes as stored, the last contiguous", "count", "drawn from"])];
     rows.extend(model.params.iter().map(|param| {
-        let order: Vec<&str> = param.axes.iter().map(|a| a.name.as_str()).collect();
-        row([&param.path, &shape(&param.axes), &order.join(" "), &size(&param.count)])
+        let draws = model.draws.iter().filter(|d| starts(param, d)).map(noise).collect::<Vec<_>>().join(", ");
+        row([&param.path, &shape(&param.axes), &size(&param.count), &draws])
     }));
-    rows.push(row(["all", "", "", &size(&model.parameters)]));
+    rows.push(row(["all", "", &size(&model.parameters), ""]));
     rows
 }
 
+/// Draws for initial values are named after their parameter, further ones with a number behind it.
+fn starts(param: &Param, draw: &Draw) -> bool {
+    draw.name
+        .strip_prefix(&param.path)
+        .is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())))
+}
+
+fn noise(draw: &Draw) -> String {
+    draw.of.map_or_else(|| draw.noise.to_string(), |of| format!("{} of {of}", draw.noise))
+}
+
+/// All draws but those that make initial values: the table of parameters has them.
 fn draws(model: &ModelView) -> Vec<Vec<String>> {
     let draw = |draw: &Draw| {
         let indices: Vec<String> = draw.indices.iter().map(|i| format!("{} in {}..{}", i.name, i.from, i.to)).collect();
-        let noise = draw.of.map_or_else(|| draw.noise.to_string(), |of| format!("{} of {of}", draw.noise));
-        let sample = if draw.per_sample { "per sample" } else { "" };
+        let sample = if draw.per_sample { "per sample" } else { "one for all" };
         let indices = if indices.is_empty() { String::new() } else { format!("for {}", indices.join(", ")) };
-        row([&draw.name, &noise, &shape(&draw.axes), &indices, sample])
+        row([&draw.name, &noise(draw), &shape(&draw.axes), sample, &indices])
     };
-    model.draws.iter().map(draw).collect()
+    model.draws.iter().filter(|d| !model.params.iter().any(|p| starts(p, d))).map(draw).collect()
+}
+
+/// A call in lines of bearable length, broken behind commas.
+fn wrapped(call: &str) -> Vec<String> {
+    const WIDTH: usize = 100;
+    // Settings stand below the first one.
+    let indent = call.find(" = ").and_then(|at| call[at..].find('(').map(|open| at + open + 1)).unwrap_or(2);
+    let mut lines = vec![String::new()];
+    for piece in call.split_inclusive(", ") {
+        let mut line = lines.pop().unwrap_or_default();
+        if line.len() + piece.trim_end().len() > WIDTH && line.len() > indent {
+            lines.push(line.trim_end().to_string());
+            line = " ".repeat(indent);
+        }
+        lines.push(line + piece);
+    }
+    lines
+}
+
+/// `1 step`, `1,000 steps`.
+fn plural(count: u64, what: &str) -> String {
+    format!("{} {what}{}", counts::group(&count.to_string()), if count == 1 { "" } else { "s" })
 }
 
 /// At most six digits, without zeros that say nothing.
@@ -261,7 +309,7 @@ fn number(value: f64) -> String {
 }
 
 fn percent(fraction: f64) -> String {
-    format!("{} %", number(100.0 * fraction))
+    format!("{}%", number(100.0 * fraction))
 }
 
 #[cfg(test)]
@@ -274,6 +322,6 @@ mod tests {
         assert_eq!(number(1e-5), "1e-5");
         assert_eq!(number(0.0), "0");
         assert_eq!(number(100_000.0), "100000");
-        assert_eq!(percent(0.3), "30 %");
+        assert_eq!(percent(0.3), "30%");
     }
 }

@@ -168,23 +168,22 @@ fn source(model: &Model) -> Source {
 }
 
 fn task(task: &hir::Task) -> Task {
-    Task { name: task.name.clone(), dims: task.dims.iter().cloned().collect(), settings: task.settings.iter().cloned().collect() }
+    Task { name: task.name.clone(), dims: task.dims.clone(), settings: task.settings.clone() }
 }
 
 /// The functions that a compiled model has, and what each gives.
 fn entry_points(model: &Model, written: &Written) -> Vec<EntryPoint> {
-    let mut points = Vec::new();
-    let mut add = |name, gives: Vec<String>| {
-        if !gives.is_empty() {
-            points.push(EntryPoint { name, gives });
+    let gives = |name: &str| match name {
+        "act" => vec!["train".to_string(), "eval".to_string()],
+        "plan" => written.planners.iter().map(|(name, _)| name.clone()).collect(),
+        "train_step" => model.losses.iter().flat_map(|l| &l.parts).map(|p| p.name.clone()).collect(),
+        "evaluate" => {
+            model.metrics.iter().map(|m| metric(model, m)).chain(model.diagnose.iter().map(|d| d.name.clone())).collect()
         }
+        "record" => records(model),
+        _ => Vec::new(),
     };
-    add("act", model.act.iter().flat_map(|_| ["train", "eval"]).map(String::from).collect());
-    add("plan", written.planners.iter().map(|(name, _)| name.clone()).collect());
-    add("record", records(model));
-    add("train_step", model.losses.iter().flat_map(|l| &l.parts).map(|p| p.name.clone()).collect());
-    add("evaluate", model.metrics.iter().map(|m| metric(model, m)).collect());
-    points
+    model.entry_points().into_iter().map(|name| EntryPoint { name, gives: gives(name) }).collect()
 }
 
 fn params(model: &Model) -> Vec<Param> {

@@ -253,12 +253,31 @@ impl Op {
         }
     }
 
-    /// Calls `f` with every operand.
+    /// Calls `f` with every operand, in order.
     pub fn operands(&self, mut f: impl FnMut(ValueId)) {
-        self.clone().map_operands(|v| {
-            f(v);
-            v
-        });
+        match self {
+            Op::Input(_) | Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Random { .. } => {}
+            Op::Unary(_, a) | Op::Composite(_, a) | Op::Expand(a) | Op::Stop(a) | Op::Id(a) => f(*a),
+            Op::Rename { of, .. }
+            | Op::Reduce { of, .. }
+            | Op::Split { of, .. }
+            | Op::Join { of, .. }
+            | Op::Slice { of, .. }
+            | Op::Pad { of, .. }
+            | Op::Argsort { of, .. } => f(*of),
+            Op::Add(a, b) | Op::Mul(a, b) | Op::Max(a, b) | Op::Less(a, b) | Op::Dot { a, b, .. } => {
+                f(*a);
+                f(*b);
+            }
+            Op::Where(c, a, b) => [c, a, b].into_iter().for_each(|v| f(*v)),
+            Op::Concat { parts, .. } => parts.iter().for_each(|v| f(*v)),
+            Op::Gather { of, at, .. } | Op::Scatter { of, at, .. } => {
+                f(*of);
+                f(*at);
+            }
+            Op::Scan(scan) => scan.init.iter().chain(&scan.xs).chain(&scan.consts).for_each(|v| f(*v)),
+            Op::Out { scan, .. } => f(*scan),
+        }
     }
 
     /// The same operation on other operands.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::value::Value;
-use super::{ACT, Ctx, DrawFrom, Site, TRAIN};
+use super::{ACT, Ctx, Site, TRAIN};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, ActState, ExprId, FamilyId, Index, Lhs, Op, StateValue, VarId};
 use crate::source::Span;
@@ -37,17 +37,7 @@ impl<'a> Ctx<'a> {
             for clause in &e.clauses {
                 self.error(Code::WrongKind, clause.span, "values of `act` have no clauses");
             }
-            let site = Site {
-                vars: vec![("t".to_string(), now)],
-                active: Vec::new(),
-                draw_base: format!("act.{}", name.text),
-                draws: 0,
-                draw_from: DrawFrom::Sample,
-                system: ACT,
-                training: false,
-                reset: None,
-                touched: Vec::new(),
-            };
+            let site = Site { vars: vec![("t".to_string(), now)], ..Site::of(ACT, &format!("act.{}", name.text)) };
             let (value, _) = self.at_site(site, |cx| if e.draw { cx.draw(&e.value, &env) } else { cx.eval(&e.value, &env) });
             match name.text.as_str() {
                 "train" => train = Some((value.clone(), e.value.span)),

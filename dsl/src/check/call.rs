@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use super::bind::Owner;
 use super::module::{Carries, Instance};
 use super::value::{Callable, DistValue, Env, Found, LazyKind, Mode, Sees, Slot, Value};
 use super::{Ctx, MAX_CALLS};
@@ -127,8 +128,7 @@ impl<'a> Ctx<'a> {
                 let (tensors, rest) = args.split_at(positional);
                 let tensors = tensors.iter().map(|a| a.value.clone()).collect();
                 let segment = self.held_by.take();
-                let value = self.nested_block(block, tensors, rest.to_vec(), &env, expected, segment, span);
-                value
+                self.nested_block(block, tensors, rest.to_vec(), &env, expected, segment, span)
             }
             Callable::Dist(def) => self.call_dist(def, args, span),
             Callable::Net { module, mode } => {
@@ -199,7 +199,7 @@ impl<'a> Ctx<'a> {
         }
         let env = scope.child();
         let outer_expected = self.expected.take();
-        let user = (f.span.file.0 as usize) >= crate::resolve::PRELUDE.len();
+        let user = !crate::prelude::holds(f.span.file);
         let tracked = if user { args.iter().map(|a| self.leaves_quietly(&a.value)).collect() } else { Vec::new() };
         let value = match self.bind_params(&f.name.text, &f.params, args, &env, span, user) {
             Some(()) => self.run(&f.body, &env, &f.name, f.span),
@@ -227,7 +227,7 @@ impl<'a> Ctx<'a> {
         Value::Error
     }
 
-    /// Gives every parameter its value. Letters in shapes are bound by what they meet.
+    /// Gives a function's or distribution's parameters their values. Letters in shapes are bound by what they meet.
     fn bind_params(
         &mut self,
         name: &str,
@@ -237,76 +237,15 @@ impl<'a> Ctx<'a> {
         span: Span,
         alias: bool,
     ) -> Option<()> {
-        let mut slots: Vec<Option<Arg<'a>>> = vec![None; params.len()];
-        let mut next = 0;
-        for arg in args {
-            let at = match arg.name {
-                Some(label) => match params.iter().position(|p| p.name.text == label.text) {
-                    Some(at) => at,
-                    None => {
-                        let names: Vec<&str> = params.iter().map(|p| p.name.text.as_str()).collect();
-                        self.report(
-                            Diagnostic::new(
-                                Code::WrongArguments,
-                                label.span,
-                                format!("`{name}` has no parameter `{}`", label.text),
-                            )
-                            .suggest(&label.text, names.iter().copied())
-                            .note(format!("its parameters are {}", super::listed(&names))),
-                        );
-                        return None;
-                    }
-                },
-                None => {
-                    while slots.get(next).is_some_and(Option::is_some) {
-                        next += 1;
-                    }
-                    next
-                }
-            };
-            if at >= params.len() {
-                self.report(
-                    Diagnostic::new(
-                        Code::WrongArguments,
-                        arg.span,
-                        format!("`{name}` takes {}", super::module::count(params.len(), "argument")),
-                    )
-                    .here("this one is too many"),
-                );
-                return None;
-            }
-            if slots[at].is_some() {
-                self.report(Diagnostic::new(
-                    Code::WrongArguments,
-                    arg.span,
-                    format!("`{}` is given twice", params[at].name.text),
-                ));
-                return None;
-            }
-            slots[at] = Some(arg);
-        }
-        for (param, slot) in params.iter().zip(slots) {
-            let (value, at) = match (slot, &param.default) {
-                (Some(arg), _) => (arg.value, arg.span),
-                (None, Some(e)) => (self.eval(e, env), e.span),
-                (None, None) => {
-                    self.report(
-                        Diagnostic::new(Code::WrongArguments, span, format!("`{name}` needs `{}`", param.name.text))
-                            .help(format!("it takes {}", super::listed(params.iter().map(|p| p.name.text.as_str())))),
-                    );
-                    return None;
-                }
-            };
+        let owner = Owner { name, settings: false, span };
+        let params: Vec<&'a ParamDecl> = params.iter().collect();
+        self.bind(&owner, &params, args, env, |cx, param, value, at| {
             let value = match &param.ty {
-                Some(Type::Shape(shape)) => self.typed_arg(name, param, shape, value, at, env)?,
+                Some(Type::Shape(shape)) => cx.typed_arg(name, param, shape, value, at, env)?,
                 _ => value,
             };
-            let value = if alias { self.aliased(&value, at) } else { value };
-            if value.is_error() {
-                return None;
-            }
-            env.set(&param.name.text, value);
-        }
+            Some(if alias { cx.aliased(&value, at) } else { value })
+        })?;
         Some(())
     }
 
@@ -349,8 +288,13 @@ impl<'a> Ctx<'a> {
         }
         let bound = self.match_letters(shape, &have, at)?;
         for (letter, value) in bound {
-            match (env.get_here(&letter), &value) {
-                (Some(Found::Value(Value::Dim(a))), Value::Dim(b)) if a != *b => {
+            let known = match env.get_here(&letter) {
+                Some(Found::Value(Value::Dim(a))) => Some(a),
+                None if env.sees_model() => self.model_axis(&letter),
+                _ => None,
+            };
+            match (known, &value) {
+                (Some(a), Value::Dim(b)) if a != *b => {
                     let (one, other) = (self.table.show_axis(a), self.table.show_axis(*b));
                     self.report(
                         Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` uses `{letter}` for one axis, and gets two"))
@@ -365,8 +309,8 @@ impl<'a> Ctx<'a> {
         Some(value)
     }
 
-    /// The axes of a shape whose letters are all bound in this very scope.
-    fn known_letters(&self, shape: &'a Shape, env: &Env<'a>) -> Option<Vec<AxisId>> {
+    /// The axes of a shape whose letters are all known: bound in this very scope, or dims where the model is seen.
+    fn known_letters(&mut self, shape: &'a Shape, env: &Env<'a>) -> Option<Vec<AxisId>> {
         let mut axes = Vec::new();
         for axis in &shape.axes {
             if axis.size.is_some() {
@@ -375,6 +319,7 @@ impl<'a> Ctx<'a> {
             match env.get_here(&axis.name.text) {
                 Some(Found::Value(Value::Dim(a))) => axes.push(a),
                 Some(Found::Value(Value::Axes(a))) => axes.extend(a.iter()),
+                _ if env.sees_model() && !axis.rest => axes.push(self.model_axis(&axis.name.text)?),
                 _ => return None,
             }
         }
@@ -654,8 +599,8 @@ impl<'a> Ctx<'a> {
             let Some(value) = self.block_arg(name, param, value, &mut letters, env, span) else { return Value::Error };
             env.set(&param.name.text, value);
         }
-        let scope = env.clone();
-        if self.bind_settings_into(name, &statics, rest, &scope, span).is_none() {
+        let owner = Owner { name, settings: true, span };
+        if self.bind(&owner, &statics, rest, env, |_, _, value, _| Some(value)).is_none() {
             return Value::Error;
         }
         // Letters that the carries make (`carry h: [D = width]`) may be those of the output.
@@ -708,7 +653,8 @@ impl<'a> Ctx<'a> {
         let (mut e, have) = match leaves.as_slice() {
             [one] if self.table.axes_of(*one).len() == shape.axes.len() => (*one, self.table.axes_of(*one).to_vec()),
             _ if shape.axes.len() == 1 => {
-                let (e, axis) = self.as_vector(leaves, span);
+                let parts = leaves.into_iter().map(|e| (e, self.table.axes_of(e).to_vec())).collect();
+                let (e, axis) = self.as_vector(parts, span);
                 (e, vec![axis])
             }
             _ => {
@@ -1039,86 +985,6 @@ impl<'a> Ctx<'a> {
             }
         }
         Value::Dist(dist)
-    }
-
-    /// Settings of a head's distribution, evaluated in the model's scope and visible in the distribution's.
-    pub(super) fn bind_settings(
-        &mut self,
-        name: &str,
-        statics: &[&'a ParamDecl],
-        args: &'a [ast::Arg],
-        env: &Env<'a>,
-        scope: &Env<'a>,
-        span: Span,
-    ) -> Option<Vec<(String, Value<'a>)>> {
-        let args = self.eval_args(args, env)?;
-        self.bind_settings_into(name, statics, args, scope, span)
-    }
-
-    fn bind_settings_into(
-        &mut self,
-        name: &str,
-        statics: &[&'a ParamDecl],
-        args: Vec<Arg<'a>>,
-        scope: &Env<'a>,
-        span: Span,
-    ) -> Option<Vec<(String, Value<'a>)>> {
-        let mut given: Vec<Option<Value<'a>>> = vec![None; statics.len()];
-        let mut next = 0;
-        for arg in args {
-            let at = match arg.name {
-                Some(label) => statics.iter().position(|p| p.name.text == label.text).or_else(|| {
-                    let names: Vec<&str> = statics.iter().map(|p| p.name.text.as_str()).collect();
-                    self.report(
-                        Diagnostic::new(Code::WrongArguments, label.span, format!("`{name}` has no setting `{}`", label.text))
-                            .suggest(&label.text, names.iter().copied())
-                            .note(format!("its settings are {}", super::listed(&names))),
-                    );
-                    None
-                })?,
-                None => {
-                    while given.get(next).is_some_and(Option::is_some) {
-                        next += 1;
-                    }
-                    next
-                }
-            };
-            if at >= statics.len() {
-                self.report(
-                    Diagnostic::new(
-                        Code::WrongArguments,
-                        arg.span,
-                        format!("`{name}` takes {}", super::module::count(statics.len(), "setting")),
-                    )
-                    .here("this one is too many"),
-                );
-                return None;
-            }
-            if given[at].is_some() {
-                self.report(Diagnostic::new(
-                    Code::WrongArguments,
-                    arg.span,
-                    format!("`{}` is given twice", statics[at].name.text),
-                ));
-                return None;
-            }
-            given[at] = Some(arg.value);
-        }
-        let mut settings = Vec::new();
-        for (param, value) in statics.iter().zip(given) {
-            let value = match (value, &param.default) {
-                (Some(v), _) => v,
-                (None, Some(e)) => self.eval(e, scope),
-                (None, None) => return None,
-            };
-            if value.is_error() {
-                return None;
-            }
-            scope.set(&param.name.text, value.clone());
-            settings.push((param.name.text.clone(), value));
-        }
-        let _ = span;
-        Some(settings)
     }
 }
 

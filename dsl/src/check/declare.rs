@@ -351,8 +351,8 @@ impl<'a> Ctx<'a> {
     /// The axis a name stands for at model level: a dim, a memory's output, or a size the task binds.
     pub(super) fn model_axis(&mut self, name: &str) -> Option<AxisId> {
         if let Some(axis) = self.dim(name, None) {
-            if !self.named.contains(name) {
-                self.named.insert(name.to_string());
+            if !self.used.contains(name) {
+                self.used.insert(name.to_string());
             }
             return Some(axis);
         }

@@ -228,14 +228,14 @@ impl<'a> Ctx<'a> {
         if self.clashes.contains(text) {
             return Some(Value::Error);
         }
-        let value = self.model_member(text, span);
-        if value.is_some() && !self.named.contains(text) {
-            self.named.insert(text.to_string());
+        let value = self.model_value(text, span)?;
+        if !self.used.contains(text) {
+            self.used.insert(text.to_string());
         }
-        value
+        Some(value)
     }
 
-    fn model_member(&mut self, text: &str, span: Span) -> Option<Value<'a>> {
+    fn model_value(&mut self, text: &str, span: Span) -> Option<Value<'a>> {
         if let Some(f) = self.family_named(text) {
             return Some(Value::Family(f));
         }

@@ -7,6 +7,7 @@ use super::objective::Objective;
 use super::settings::Settings;
 use super::system::SystemBuild;
 use super::{ACT, Ctx, DrawFrom, EVALUATE, TRAIN, time};
+use crate::ast::Ident;
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, ExprId, Family, Index, Op, ParamId, System, VarId};
 use crate::source::Span;
@@ -120,6 +121,7 @@ impl<'a> Ctx<'a> {
             self.sizes = if id == EVALUATE { super::Sizes::Evaluate } else { super::Sizes::Train };
             let inputs: Vec<(String, (i64, i64))> =
                 (0..self.inputs.len()).map(|i| (self.inputs[i].name.clone(), self.input_domain(i))).collect();
+            systems[id].inputs = inputs.iter().map(|(_, domain)| *domain).collect();
             let mut found = Vec::new();
             // Acting reads the training's values at "now", which `act_state` follows itself.
             let inputs =
@@ -215,38 +217,34 @@ impl<'a> Ctx<'a> {
     /// What the model itself declares and nothing reads. What it inherits and does not need costs nothing.
     fn unused(&mut self) {
         let mut found = Vec::new();
-        let mut tell = |verb: &str, name: &str, span: Span, help: &str| {
-            if self.flat.owns(span) {
-                found.push(Diagnostic::new(Code::Unused, span, format!("nothing {verb} {name}")).help(help));
+        let mut tell = |what: &str, name: &Ident, help: &str| {
+            if self.flat.owns(name.span) {
+                let message = format!("nothing {what} `{}`", name.text);
+                found.push(Diagnostic::new(Code::Unused, name.span, message).help(help));
             }
         };
         for f in &self.systems[TRAIN].families {
             let input = self.inputs.iter().any(|i| i.name == f.name);
             let evaluated = self.systems[EVALUATE].find(&f.name).map(|id| &self.systems[EVALUATE].families[id]);
             if !(f.used || input || evaluated.is_some_and(|f| f.used)) {
-                tell("reads", &format!("`{}`", f.name), f.span, "use it in a loss, or leave it out");
-            }
-        }
-        for (i, s) in self.schedules.iter().enumerate() {
-            if !self.table.nodes.iter().any(|n| n.op == Op::Schedule(i)) {
-                tell("reads", &format!("the schedule `{}`", s.name), s.span, "leave it out");
+                tell("reads", &Ident { text: f.name.clone(), span: f.span }, "use it in a loss, or leave it out");
             }
         }
         let m = &self.members;
-        let dims = m.dims.iter().map(|b| (&b.name, "reads", "the size"));
-        let consts = m.consts.iter().map(|b| (&b.name, "reads", "the constant"));
-        let functions = m.fns.values().map(|f| (&f.name, "calls", "the function"));
-        let planners = m.planners.iter().map(|p| (&p.name, "calls", "the planner"));
-        for (name, verb, kind) in dims.chain(consts).chain(functions).chain(planners) {
-            if !self.named.contains(&name.text) {
-                tell(verb, &format!("{kind} `{}`", name.text), name.span, "leave it out, or see whether another name was meant");
+        let named = [
+            ("reads the dim", m.dims.iter().map(|b| &b.name).collect::<Vec<_>>()),
+            ("reads the const", m.consts.iter().map(|b| &b.name).collect()),
+            ("reads the schedule", m.schedules.iter().map(|b| &b.name).collect()),
+            ("calls the function", m.fns.values().map(|f| &f.name).collect()),
+            ("calls the planner", m.planners.iter().map(|p| &p.name).collect()),
+        ];
+        for (what, names) in named {
+            for name in names.into_iter().filter(|name| !self.used.contains(&name.text)) {
+                tell(what, name, "leave it out, or see whether another name was meant");
             }
         }
-        for (name, _) in &m.slows {
-            if !self.named.contains(&format!("slow.{}", name.text)) {
-                let help = format!("call it with `slow.{}(..)`, or leave it out", name.text);
-                tell("calls", &format!("the slow copy of `{}`", name.text), name.span, &help);
-            }
+        for (name, _) in m.slows.iter().filter(|(name, _)| !self.used.contains(&format!("slow.{}", name.text))) {
+            tell("calls the slow copy of", name, &format!("write `slow.{}(..)`, or leave it out", name.text));
         }
         found.sort_by_key(|d| d.primary.span);
         for d in found {
@@ -267,7 +265,7 @@ fn plain(build: &SystemBuild<'_>) -> System {
             domain: Vec::new(),
         })
         .collect();
-    System { families, defs: build.defs.clone(), stages: Vec::new() }
+    System { families, defs: build.defs.clone(), stages: Vec::new(), inputs: Vec::new() }
 }
 
 /// Which leaves of which families differ between samples.

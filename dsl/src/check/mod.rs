@@ -11,7 +11,8 @@
 //! | `system` | equations, their subscripts and types |
 //! | `planner` | planners and their rollouts |
 //! | `expr` | expressions |
-//! | `call` | arguments, functions, blocks, distributions |
+//! | `bind` | arguments meet parameters |
+//! | `call` | functions, blocks, distributions |
 //! | `builtins` | the functions that Rust knows |
 //! | `shape` | shapes, conversions, axes that must agree |
 //! | `objective` | losses, metrics, running statistics, optimisers |
@@ -22,6 +23,7 @@
 //! | `finish` | the model as a plain value |
 
 mod act;
+mod bind;
 mod builtins;
 mod call;
 mod declare;
@@ -119,7 +121,7 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
 fn inherited(program: &Program, flat: &Flat, d: Diagnostic) -> Diagnostic {
     let at = d.primary.span;
     let parent = program.files[at.file.0 as usize].items.iter().find_map(|item| match item {
-        Item::Model(m) if m.span.file == at.file && m.span.lo <= at.lo && at.hi <= m.span.hi => Some(m),
+        Item::Model(m) if m.span.contains(at) => Some(m),
         _ => None,
     });
     match parent {
@@ -129,6 +131,11 @@ fn inherited(program: &Program, flat: &Flat, d: Diagnostic) -> Diagnostic {
         }
         _ => d,
     }
+}
+
+/// Names of the functions that the language itself has; all others are prelude text.
+pub fn builtins() -> impl Iterator<Item = &'static str> {
+    builtins::Builtin::ALL.iter().map(|b| b.name())
 }
 
 fn check_model(program: &Program, flat: &Flat, options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Option<hir::Model> {
@@ -191,8 +198,6 @@ pub(crate) struct Ctx<'a> {
     sizes: Sizes,
     /// Names with two meanings: reported once, and silent wherever they are used.
     clashes: HashSet<String>,
-    /// Members of the model that something named.
-    named: HashSet<String>,
     dims: declare::Dims,
     inputs: Vec<hir::Input>,
     latents: Vec<hir::Latent>,
@@ -225,6 +230,8 @@ pub(crate) struct Ctx<'a> {
     act_pending: Vec<planner::PendingNext<'a>>,
     consts: HashMap<(String, bool), Value<'a>>,
     consts_open: Vec<String>,
+    /// Names of the model that something reads.
+    used: HashSet<String>,
     holes: u32,
     steps: usize,
     exhausted: bool,
@@ -245,7 +252,6 @@ impl<'a> Ctx<'a> {
             members: Members::default(),
             sizes: Sizes::Train,
             clashes: HashSet::new(),
-            named: HashSet::new(),
             dims: declare::Dims::default(),
             inputs: Vec::new(),
             latents: Vec::new(),
@@ -270,6 +276,7 @@ impl<'a> Ctx<'a> {
             act_pending: Vec::new(),
             consts: HashMap::new(),
             consts_open: Vec::new(),
+            used: HashSet::new(),
             holes: 0,
             steps: 0,
             exhausted: false,
@@ -279,7 +286,7 @@ impl<'a> Ctx<'a> {
     /// Says something once. A mistake inside a function of the prelude is shown where the user called it.
     fn report(&mut self, diagnostic: Diagnostic) {
         let mut d = diagnostic;
-        let in_prelude = |s: Span| (s.file.0 as usize) < resolve::PRELUDE.len();
+        let in_prelude = |s: Span| crate::prelude::holds(s.file);
         let mut again = self.sizes == Sizes::Evaluate;
         if in_prelude(d.primary.span)
             && let Some((name, call)) = self.calls.iter().rev().find(|(_, s)| !in_prelude(*s)).cloned()
@@ -351,6 +358,12 @@ impl<'a> Ctx<'a> {
         (result, std::mem::replace(&mut self.site, outer))
     }
 
+    /// Names of a file's items of one kind, for suggestions.
+    fn items_named(&self, file: FileId, kind: impl Fn(&Item) -> bool) -> Vec<&'a str> {
+        let program = self.program;
+        program.names(file).filter(|n| program.find(file, n).is_some_and(&kind)).collect()
+    }
+
     fn model_env(&self, file: FileId) -> Env<'a> {
         Env::root(file, Sees::Equation)
     }
@@ -370,6 +383,11 @@ impl<'a> Ctx<'a> {
 }
 
 impl Site {
+    /// An equation, a loss or a metric, of which every sample has its own; `name` names its draws.
+    pub(crate) fn of(system: usize, name: &str) -> Site {
+        Site { draw_base: name.to_string(), draw_from: DrawFrom::Sample, training: system == TRAIN, ..Site::outside(system) }
+    }
+
     /// A place without index variables: declarations, initial values, schedules.
     pub(crate) fn outside(system: usize) -> Site {
         Site {

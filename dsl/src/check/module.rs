@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use super::bind::Owner;
 use super::value::{Callable, Env, MemoryValue, Mode, Record, Value};
 use super::{Ctx, DrawFrom, Site, TRAIN};
 use crate::ast::{self, Ident, Item, OutType, ParamDecl, Type, Typed};
@@ -158,6 +159,18 @@ impl<'a> Ctx<'a> {
                 );
                 continue;
             };
+            if !matches!(self.modules[module].kind, ModuleKind::Net | ModuleKind::Head) {
+                let kind = if self.modules[module].kind == ModuleKind::Param { "a param" } else { "a memory" };
+                self.report(
+                    Diagnostic::new(
+                        Code::WrongKind,
+                        name.span,
+                        format!("only nets and heads have slow copies, and this is {kind}"),
+                    )
+                    .help("a slow copy is called: `slow.value(z)`"),
+                );
+                continue;
+            }
             if setting.name.text != "tau" {
                 self.report(
                     Diagnostic::new(
@@ -235,7 +248,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn slow(&mut self, name: &Ident) -> Value<'a> {
         match self.module_named(&name.text) {
             Some(module) if self.modules[module].slow.is_some() => {
-                self.named.insert(format!("slow.{}", name.text));
+                self.used.insert(format!("slow.{}", name.text));
                 self.modules[module].used = true;
                 self.instantiate(module);
                 Value::Callable(Callable::Net { module, mode: Mode::Slow })
@@ -360,7 +373,8 @@ impl<'a> Ctx<'a> {
         // Axes with a size in the declaration are wanted; a bare letter is whatever the block returns.
         let wanted: Option<Vec<AxisId>> =
             if memory.out.axes.iter().all(|a| a.size.is_some() || self.dim_is_declared(&a.name.text)) {
-                self.shape(&memory.out, &env)
+                // A size in the declaration makes a dim of the model, as a bare letter does.
+                memory.out.axes.iter().map(|a| self.axis_decl(a)).collect()
             } else {
                 None
             };
@@ -548,7 +562,9 @@ impl<'a> Ctx<'a> {
             args = &args[1..];
         }
         let statics: Vec<&'a ParamDecl> = def.params.iter().filter(|p| p.default.is_some()).collect();
-        let Some(settings) = self.bind_settings(&def.name.text, &statics, args, env, &scope, call.span) else {
+        let Some(args) = self.eval_args(args, env) else { return Out::Unknown };
+        let owner = Owner { name: &def.name.text, settings: true, span: call.span };
+        let Some(settings) = self.bind(&owner, &statics, args, &scope, |_, _, value, _| Some(value)) else {
             return Out::Unknown;
         };
         let mut shapes = Vec::new();
@@ -615,14 +631,9 @@ impl<'a> Ctx<'a> {
                         .help("a net is built from a `block`, such as `mlp([256], silu)`")
                 } else {
                     let file = call.name.span.file;
-                    let blocks: Vec<String> = self
-                        .program
-                        .names(file)
-                        .filter(|n| matches!(self.program.find(file, n), Some(Item::Block(_))))
-                        .map(str::to_string)
-                        .collect();
+                    let blocks = self.items_named(file, |i| matches!(i, Item::Block(_)));
                     Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no block `{}`", call.name.text))
-                        .suggest(&call.name.text, blocks.iter().map(String::as_str))
+                        .suggest(&call.name.text, blocks.iter().copied())
                 };
                 self.report(d);
                 None
@@ -646,7 +657,7 @@ impl<'a> Ctx<'a> {
             );
             return None;
         }
-        let mut parts: Vec<Vec<ExprId>> = Vec::new();
+        let mut parts: Vec<Vec<(ExprId, Vec<AxisId>)>> = Vec::new();
         for (input, (arg, at)) in inputs.iter().zip(&args) {
             if arg.is_error() {
                 return None;
@@ -686,7 +697,8 @@ impl<'a> Ctx<'a> {
         Some(vec![Value::tensor(e)])
     }
 
-    fn net_arg(&mut self, net: &str, input: &Input, arg: &Value<'a>, span: Span) -> Option<Vec<ExprId>> {
+    /// An argument's arrays, each with its axes in the order of the declaration.
+    fn net_arg(&mut self, net: &str, input: &Input, arg: &Value<'a>, span: Span) -> Option<Vec<(ExprId, Vec<AxisId>)>> {
         let wrong = |cx: &mut Self, have: String, want: String| {
             cx.report(Diagnostic::new(Code::AxesMismatch, span, format!("`{net}` wants `{}` {want}", input.name)).here(have));
             None
@@ -708,7 +720,7 @@ impl<'a> Ctx<'a> {
                         let have = self.table.having(self.table.axes_of(e));
                         return wrong(self, format!("`{name}` of this has {have}"), want);
                     }
-                    parts.push(e);
+                    parts.push((e, axes.clone()));
                 }
                 Some(parts)
             }
@@ -718,7 +730,7 @@ impl<'a> Ctx<'a> {
                     let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(axes));
                     return wrong(self, format!("this has {have}"), format!("with {want}"));
                 }
-                Some(vec![e])
+                Some(vec![(e, axes.clone())])
             }
             InputTy::Memory(m) => {
                 let axes = self.modules[*m].memory_out.clone();
@@ -727,7 +739,7 @@ impl<'a> Ctx<'a> {
                     let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&axes));
                     return wrong(self, format!("this has {have}"), format!("with {want}"));
                 }
-                Some(vec![e])
+                Some(vec![(e, axes)])
             }
         }
     }
@@ -769,17 +781,19 @@ impl<'a> Ctx<'a> {
             self.site.active.push(var);
         }
         // All outputs in one vector, cut afterwards.
-        let single = raw.len() == 1 && raw[0].len() == 1;
-        let flat = if single {
-            raw[0][0]
+        let flat = if let [axes] = raw.as_slice()
+            && let [axis] = axes[..]
+        {
+            axis
         } else {
             let size = raw.iter().fold(Size::known(0), |n, axes| n.add(&self.table.total(axes)));
             self.table.new_axis("out", size)
         };
-        let mut value = self.call_block(block, args, &net.block.args, &env, Some(vec![flat]), net.block.span);
-        if let Some(via) = &net.via {
-            value = self.via(via, value, &env);
-        }
+        let value = self.call_block(block, args, &net.block.args, &env, Some(vec![flat]), net.block.span);
+        let parts = self.cut(&value, &raw, flat, span).and_then(|parts| match &net.via {
+            Some(via) => parts.into_iter().zip(&raw).map(|(part, axes)| self.via(via, part, axes, &env)).collect(),
+            None => Some(parts),
+        });
         if ensemble.is_some() {
             self.site.active.pop();
         }
@@ -787,29 +801,11 @@ impl<'a> Ctx<'a> {
         self.expected = expected;
         self.held_by = held;
         self.instance = outer;
-        let Some(e) = self.as_tensor(&value, span) else { return Value::Error };
-        let mut start = Size::known(0);
-        let mut parts = Vec::new();
-        for axes in &raw {
-            let size = self.table.total(axes);
-            let part = if single {
-                e
-            } else {
-                let piece = if raw.len() == 1 {
-                    e
-                } else {
-                    let into = self.table.new_axis("part", size.clone());
-                    self.table.slice(e, flat, start.clone(), into, span)
-                };
-                let axis = if raw.len() == 1 { flat } else { *self.table.axes_of(piece).last().unwrap_or(&flat) };
-                self.table.split(piece, axis, axes.clone(), span)
-            };
-            let part = match ensemble {
-                Some((axis, var)) => self.table.each(var, axis, part, span),
-                None => part,
-            };
-            parts.push(part);
-            start = start.add(&size);
+        let Some(mut parts) = parts else { return Value::Error };
+        if let Some((axis, var)) = ensemble {
+            for part in &mut parts {
+                *part = self.table.each(var, axis, *part, span);
+            }
         }
         let result = match out {
             Out::Axes(_) => return self.note_call(Value::tensor(parts[0]), tracked),
@@ -852,7 +848,26 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    fn via(&mut self, via: &'a ast::Call, value: Value<'a>, env: &Env<'a>) -> Value<'a> {
+    /// The parts of a net's output vector, each under the axes that are declared for it.
+    fn cut(&mut self, value: &Value<'a>, raw: &[Vec<AxisId>], flat: AxisId, span: Span) -> Option<Vec<ExprId>> {
+        let e = self.as_tensor(value, span)?;
+        if let [axes] = raw {
+            return Some(vec![if axes[..] == [flat] { e } else { self.table.split(e, flat, axes.clone(), span) }]);
+        }
+        let mut start = Size::known(0);
+        let mut parts = Vec::new();
+        for axes in raw {
+            let size = self.table.total(axes);
+            let into = self.table.new_axis("part", size.clone());
+            let piece = self.table.slice(e, flat, start.clone(), into, span);
+            parts.push(self.table.split(piece, into, axes.clone(), span));
+            start = start.add(&size);
+        }
+        Some(parts)
+    }
+
+    /// `via f`: f of an output array, which keeps its axes.
+    fn via(&mut self, via: &'a ast::Call, part: ExprId, axes: &[AxisId], env: &Env<'a>) -> Option<ExprId> {
         let callee = self.lookup(&via.name, env);
         let Value::Callable(callable) = callee else {
             if !callee.is_error() {
@@ -861,11 +876,22 @@ impl<'a> Ctx<'a> {
                         .help("`via` wants a function, such as `tanh`"),
                 );
             }
-            return Value::Error;
+            return None;
         };
-        let Some(mut args) = self.eval_args(&via.args, env) else { return Value::Error };
-        args.insert(0, super::call::Arg { name: None, value, span: via.span });
-        self.call(&callable, args, via.span)
+        let mut args = self.eval_args(&via.args, env)?;
+        args.insert(0, super::call::Arg { name: None, value: Value::tensor(part), span: via.span });
+        let value = self.call(&callable, args, via.span);
+        let e = self.as_tensor(&value, via.span)?;
+        if self.same_axes(self.table.axes_of(e), axes) {
+            return Some(e);
+        }
+        let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(axes));
+        self.report(
+            Diagnostic::new(Code::AxesMismatch, via.span, format!("the net gives axes {want}"))
+                .here(format!("this turns them into {have}"))
+                .help("`via` is for functions that keep the axes, such as `tanh`; call any other where the net is called"),
+        );
+        None
     }
 
     /// `memory(z, a, carry)`.

@@ -1,7 +1,8 @@
 //! Losses, metrics, running statistics and the optimisers that act on them.
 
+use super::bind::Owner;
 use super::value::{Env, Found, Sees, Value};
-use super::{Ctx, DrawFrom, EVALUATE, Site, TRAIN};
+use super::{Ctx, EVALUATE, Site, TRAIN};
 use crate::ast::{self, Clause, ClauseKind, Expr, Item};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, Dtype, ExprId, Op, ParamId, Size, VarId};
@@ -25,6 +26,14 @@ struct Mean {
     condition: Option<ExprId>,
     vars: Vec<VarId>,
     touched: Vec<ExprId>,
+}
+
+impl Mean {
+    /// Where it stands, for the time check.
+    fn site(&self, what: String, span: Span) -> super::time::Site {
+        let values = [self.value].into_iter().chain(self.condition).collect();
+        super::time::Site { vars: self.vars.clone(), values, touched: self.touched.clone(), span, what }
+    }
 }
 
 impl<'a> Ctx<'a> {
@@ -56,15 +65,14 @@ impl<'a> Ctx<'a> {
             self.metric(metric, &mut objective);
         }
         for e in self.members.diagnose.clone() {
+            for clause in &e.clauses {
+                if let ClauseKind::Where(c) = &clause.kind {
+                    self.error(Code::WrongKind, c.span, "`where` belongs to losses and metrics");
+                }
+            }
             let what = format!("`{}` of `diagnose`", e.place.name.text);
             if let Some(mean) = self.mean(EVALUATE, &e.place.name.text, &e.value, &[&e.clauses], &[], false) {
-                objective.evaluate_sites.push(super::time::Site {
-                    vars: mean.vars.clone(),
-                    values: vec![mean.value],
-                    touched: mean.touched.clone(),
-                    span: e.value.span,
-                    what,
-                });
+                objective.evaluate_sites.push(mean.site(what, e.value.span));
                 objective.diagnose.push(hir::Diagnosis { name: e.place.name.text.clone(), value: mean.value, vars: mean.vars });
             }
         }
@@ -91,14 +99,15 @@ impl<'a> Ctx<'a> {
                 });
                 continue;
             };
+            if self.is_open(mean.value) {
+                self.report(
+                    Diagnostic::new(Code::OverMissing, value.span, format!("`{}` is one number for the whole batch", name.text))
+                        .here("this has one for each sample or step")
+                        .help("reduce over all of them: `mean(x[t], over = [B, t])`"),
+                );
+            }
             let what = format!("the running value `{}`", name.text);
-            objective.train_sites.push(super::time::Site {
-                vars: mean.vars.clone(),
-                values: vec![mean.value],
-                touched: mean.touched.clone(),
-                span: value.span,
-                what,
-            });
+            objective.train_sites.push(mean.site(what, value.span));
             self.running.push(hir::Running {
                 name: name.text.clone(),
                 value: mean.value,
@@ -107,6 +116,37 @@ impl<'a> Ctx<'a> {
                 span: name.span,
             });
         }
+    }
+
+    /// Whether a value still differs between samples or steps: it reads some that nothing reduces over.
+    fn is_open(&self, value: ExprId) -> bool {
+        // Each with what is reduced over around it: the batch, and indices (all of them inside another equation).
+        let mut open: Vec<(ExprId, bool, Option<Vec<VarId>>)> = vec![(value, false, Some(Vec::new()))];
+        let mut seen = std::collections::HashSet::new();
+        while let Some((e, batch, vars)) = open.pop() {
+            if !seen.insert((e, batch, vars.clone())) {
+                continue;
+            }
+            let with = |more: &[VarId]| vars.as_ref().map(|v| v.iter().chain(more).copied().collect());
+            let free = |index: &[hir::Index]| {
+                vars.as_ref().is_some_and(|known| index.iter().flat_map(|i| &i.terms).any(|(v, _)| !known.contains(v)))
+            };
+            match self.table.op(e) {
+                Op::Input { index, .. } if !batch || free(std::slice::from_ref(index)) => return true,
+                Op::Read { index, .. } if free(index) => return true,
+                Op::Read { family, leaf, .. } if !batch => {
+                    let build = &self.systems[TRAIN];
+                    let defs = build.families[family.0 as usize].defs.iter().map(|d| &build.defs[d.0 as usize]);
+                    open.extend(defs.filter_map(|d| Some((*d.values.get(*leaf)?, batch, None))));
+                }
+                Op::Fold { vars: over, batch: all, body, .. } | Op::SortAll { vars: over, batch: all, body, .. } => {
+                    open.push((*body, batch || *all, with(over)));
+                }
+                Op::Each { var, body, .. } => open.push((*body, batch, with(&[*var]))),
+                op => op.operands(|x| open.push((x, batch, vars.clone()))),
+            }
+        }
+        false
     }
 
     /// An expression whose free subscripts are averaged over.
@@ -134,17 +174,7 @@ impl<'a> Ctx<'a> {
         scalar: bool,
         env: &Env<'a>,
     ) -> Option<Mean> {
-        let site = Site {
-            vars: bound.to_vec(),
-            active: bound.iter().map(|(_, v)| *v).collect(),
-            draw_base: name.to_string(),
-            draws: 0,
-            draw_from: DrawFrom::Sample,
-            system,
-            training: system == TRAIN,
-            reset: None,
-            touched: Vec::new(),
-        };
+        let site = Site { vars: bound.to_vec(), active: bound.iter().map(|(_, v)| *v).collect(), ..Site::of(system, name) };
         let (result, site) = self.at_site(site, |cx| {
             for clause in clauses.iter().copied().flatten() {
                 if let ClauseKind::For(iters) = &clause.kind {
@@ -247,15 +277,7 @@ impl<'a> Ctx<'a> {
                 None => loss.name.text.clone(),
             };
             let Some(mean) = self.mean(TRAIN, &name, &part.value, &[&loss.clauses, &part.clauses], &[], true) else { continue };
-            let mut values = vec![mean.value];
-            values.extend(mean.condition);
-            objective.train_sites.push(super::time::Site {
-                vars: mean.vars.clone(),
-                values,
-                touched: mean.touched,
-                span: part.value.span,
-                what: format!("loss `{name}`"),
-            });
+            objective.train_sites.push(mean.site(format!("loss `{name}`"), part.value.span));
             parts.push(hir::LossPart { name, value: mean.value, condition: mean.condition, vars: mean.vars });
         }
         objective.losses.push(hir::Loss { name: loss.name.text.clone(), weight, warmup, optimizer, parts, span });
@@ -316,15 +338,7 @@ impl<'a> Ctx<'a> {
             .map(std::slice::from_ref)
             .collect();
         let Some(mean) = self.mean_in(EVALUATE, &name, &metric.value, &clauses, &kept, true, env) else { return };
-        let mut values = vec![mean.value];
-        values.extend(mean.condition);
-        objective.evaluate_sites.push(super::time::Site {
-            vars: mean.vars.clone(),
-            values,
-            touched: mean.touched,
-            span: metric.value.span,
-            what: format!("metric `{name}`"),
-        });
+        objective.evaluate_sites.push(mean.site(format!("metric `{name}`"), metric.value.span));
         objective.metrics.push(hir::Metric {
             name,
             value: mean.value,
@@ -474,19 +488,14 @@ impl<'a> Ctx<'a> {
     fn rule(&mut self, o: &'a ast::Optimizer) -> Option<hir::Rule> {
         let file = o.rule.name.span.file;
         let Some(Item::Optimizer(def)) = self.program.find(file, &o.rule.name.text) else {
-            let known: Vec<String> = self
-                .program
-                .names(file)
-                .filter(|n| matches!(self.program.find(file, n), Some(Item::Optimizer(_))))
-                .map(str::to_string)
-                .collect();
+            let known = self.items_named(file, |i| matches!(i, Item::Optimizer(_)));
             self.report(
                 Diagnostic::new(
                     Code::UnknownName,
                     o.rule.name.span,
                     format!("there is no optimiser rule `{}`", o.rule.name.text),
                 )
-                .suggest(&o.rule.name.text, known.iter().map(String::as_str))
+                .suggest(&o.rule.name.text, known.iter().copied())
                 .note(super::there_are(&known)),
             );
             return None;
@@ -544,72 +553,19 @@ impl<'a> Ctx<'a> {
         args: Vec<super::call::Arg<'a>>,
         env: &Env<'a>,
     ) -> Option<()> {
-        let mut given: Vec<Option<(Value<'a>, Span)>> = vec![None; def.params.len()];
-        let mut place = 0;
-        for arg in args {
-            let at = match arg.name {
-                Some(label) => def.params.iter().position(|p| p.name.text == label.text).or_else(|| {
-                    let names: Vec<&str> = def.params.iter().map(|p| p.name.text.as_str()).collect();
-                    self.report(
-                        Diagnostic::new(
-                            Code::UnknownSetting,
-                            label.span,
-                            format!("`{}` has no setting `{}`", def.name.text, label.text),
-                        )
-                        .suggest(&label.text, names.iter().copied())
-                        .note(format!("its settings are {}", super::listed(&names))),
-                    );
-                    None
-                })?,
-                None => {
-                    place += 1;
-                    place - 1
-                }
-            };
-            if at >= def.params.len() {
-                self.error(
-                    Code::WrongArguments,
-                    arg.span,
-                    format!("`{}` takes {}", def.name.text, super::module::count(def.params.len(), "setting")),
-                );
-                return None;
-            }
-            if given[at].is_some() {
-                let message = format!("`{}` is given twice", def.params[at].name.text);
-                self.error(Code::WrongArguments, arg.name.map_or(arg.span, |n| n.span), message);
-                return None;
-            }
-            given[at] = Some((arg.value, arg.span));
-        }
-        for (param, value) in def.params.iter().zip(given) {
-            let (value, span) = match (value, &param.default) {
-                (Some(v), _) => v,
-                (None, Some(e)) => (self.eval(e, env), e.span),
-                (None, None) => {
-                    self.report(
-                        Diagnostic::new(
-                            Code::WrongArguments,
-                            call.span,
-                            format!("`{}` needs `{}`", def.name.text, param.name.text),
-                        )
-                        .help(format!("write `{} = ..`", param.name.text)),
-                    );
-                    return None;
-                }
-            };
+        let owner = Owner { name: &def.name.text, settings: true, span: call.span };
+        let params: Vec<&'a ast::ParamDecl> = def.params.iter().collect();
+        self.bind(&owner, &params, args, env, |cx, param, value, at| {
             if let ("lr", Value::Num(n)) = (param.name.text.as_str(), &value)
                 && (*n <= 0.0 || !n.is_finite())
             {
-                self.report(
-                    Diagnostic::new(Code::BadSetting, span, format!("a learning rate cannot be {n}"))
+                cx.report(
+                    Diagnostic::new(Code::BadSetting, at, format!("a learning rate cannot be {n}"))
                         .help("it is a small number above zero, such as 3e-4"),
                 );
             }
-            if value.is_error() {
-                return None;
-            }
-            env.set(&param.name.text, value);
-        }
+            Some(value)
+        })?;
         Some(())
     }
 }

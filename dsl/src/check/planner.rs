@@ -7,6 +7,7 @@
 
 use std::rc::Rc;
 
+use super::bind::Owner;
 use super::system::{FamilyKind, FamilyRef, Scope};
 use super::value::{Env, Instance, LazyKind, Sees, Value};
 use super::{ACT, Ctx};
@@ -100,14 +101,33 @@ impl<'a> Ctx<'a> {
         }
         // The model's side: its own names, with the planner's arguments.
         let user = self.model_env(decl.name.span.file);
-        for (param, (value, _)) in decl.params.iter().zip(args) {
+        for (param, (value, at)) in decl.params.iter().zip(args) {
+            if let Some(ast::Type::Shape(shape)) = &param.ty {
+                let (Some(want), Some(e)) = (self.shape(shape, &user), self.as_tensor(&value, at)) else {
+                    return Value::Error;
+                };
+                if !self.same_axes(self.table.axes_of(e), &want) {
+                    let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&want));
+                    self.report(
+                        Diagnostic::new(
+                            Code::AxesMismatch,
+                            at,
+                            format!("`{}` wants `{}` with {want}", decl.name.text, param.name.text),
+                        )
+                        .here(format!("this has {have}")),
+                    );
+                    return Value::Error;
+                }
+            }
             user.set(&param.name.text, value);
         }
         // The algorithm's side: its settings, its dims, and A for the action's axes.
         let algorithm = Env::root(def.span.file, Sees::Planner);
-        let settings: Vec<&'a ast::ParamDecl> = def.params.iter().collect();
         let model = self.model_env(decl.name.span.file);
-        if self.planner_settings(def, &settings, &decl.algorithm, &model, &algorithm).is_none() {
+        self.calls.push((def.name.text.clone(), decl.algorithm.span));
+        let bound = self.planner_settings(def, &decl.algorithm, &model, &algorithm);
+        self.calls.pop();
+        if bound.is_none() {
             return Value::Error;
         }
         let action: Vec<hir::AxisId> = self.action_axes();
@@ -184,15 +204,10 @@ impl<'a> Ctx<'a> {
         match self.program.find(file, &call.name.text) {
             Some(Item::Planner(def)) => Some(def),
             _ => {
-                let known: Vec<String> = self
-                    .program
-                    .names(file)
-                    .filter(|n| matches!(self.program.find(file, n), Some(Item::Planner(_))))
-                    .map(str::to_string)
-                    .collect();
+                let known = self.items_named(file, |i| matches!(i, Item::Planner(_)));
                 self.report(
                     Diagnostic::new(Code::UnknownName, call.name.span, format!("there is no planner `{}`", call.name.text))
-                        .suggest(&call.name.text, known.iter().map(String::as_str))
+                        .suggest(&call.name.text, known.iter().copied())
                         .note(super::there_are(&known)),
                 );
                 None
@@ -203,92 +218,33 @@ impl<'a> Ctx<'a> {
     fn planner_settings(
         &mut self,
         def: &'a ast::PlannerDef,
-        settings: &[&'a ast::ParamDecl],
         call: &'a ast::Call,
         model: &Env<'a>,
         scope: &Env<'a>,
     ) -> Option<()> {
         let args = self.eval_args(&call.args, model)?;
-        for arg in &args {
-            let known = match arg.name {
-                Some(label) => def.params.iter().any(|p| p.name.text == label.text),
-                None => true,
-            };
-            if let (false, Some(label)) = (known, arg.name) {
-                let names: Vec<&str> = def.params.iter().map(|p| p.name.text.as_str()).collect();
-                self.report(
-                    Diagnostic::new(
-                        Code::UnknownSetting,
-                        label.span,
-                        format!("`{}` has no setting `{}`", def.name.text, label.text),
-                    )
-                    .suggest(&label.text, names.iter().copied())
-                    .note(format!("its settings are {}", super::listed(&names))),
-                );
-                return None;
-            }
-        }
-        let mut next = 0;
-        let mut given: Vec<Option<(Value<'a>, Span)>> = vec![None; settings.len()];
-        for arg in args {
-            let at = match arg.name {
-                Some(label) => settings.iter().position(|p| p.name.text == label.text)?,
-                None => {
-                    next += 1;
-                    next - 1
-                }
-            };
-            if at >= settings.len() {
-                self.error(
-                    Code::WrongArguments,
-                    arg.span,
-                    format!("`{}` takes {}", def.name.text, super::module::count(settings.len(), "setting")),
-                );
-                return None;
-            }
-            if given[at].is_some() {
-                let message = format!("`{}` is given twice", settings[at].name.text);
-                self.error(Code::WrongArguments, arg.name.map_or(arg.span, |n| n.span), message);
-                return None;
-            }
-            given[at] = Some((arg.value, arg.span));
-        }
-        for (param, value) in settings.iter().zip(given) {
-            let (value, at) = match (value, &param.default) {
-                (Some(v), _) => v,
-                (None, Some(e)) => (self.eval(e, scope), call.span),
-                (None, None) => {
-                    self.report(
-                        Diagnostic::new(
-                            Code::WrongArguments,
-                            call.span,
-                            format!("`{}` needs `{}`", def.name.text, param.name.text),
-                        )
-                        .help(format!("write `{} = ..`", param.name.text)),
-                    );
-                    return None;
-                }
-            };
+        let owner = Owner { name: &def.name.text, settings: true, span: call.span };
+        let params: Vec<&'a ast::ParamDecl> = def.params.iter().collect();
+        self.bind(&owner, &params, args, scope, |cx, param, value, at| {
             let value = match value {
-                Value::Error => return None,
                 // A dim is a number here: the algorithm makes axes of its own.
-                Value::Dim(axis) => match self.table.size(axis).value() {
+                Value::Dim(axis) => match cx.table.size(axis).value() {
                     Some(n) => Value::Num(n as f64),
-                    None => Value::Size(self.table.size(axis).clone()),
+                    None => Value::Size(cx.table.size(axis).clone()),
                 },
                 other => other,
             };
             if let (Value::Num(n), "iterations" | "samples" | "elites" | "horizon") = (&value, param.name.text.as_str())
                 && (*n < 1.0 || n.fract() != 0.0)
             {
-                self.report(
+                cx.report(
                     Diagnostic::new(Code::BadSetting, at, format!("`{}` cannot be {n}", param.name.text))
                         .help("it is a whole number, one or more"),
                 );
                 return None;
             }
-            scope.set(&param.name.text, value);
-        }
+            Some(value)
+        })?;
         Some(())
     }
 
@@ -386,10 +342,8 @@ impl<'a> Ctx<'a> {
                 }
                 continue;
             };
-            let mut site = super::Site::outside(ACT);
-            site.draw_base = path;
-            site.draw_from = super::DrawFrom::Sample;
             let origin = self.planner_of(&prefix).unwrap_or_else(|| (name.text.clone(), name.span));
+            let site = super::Site::of(ACT, &path);
             let (value, _) = self.at_site(site, |cx| cx.on_behalf(&origin.0, origin.1, |cx| cx.eval(e, &env)));
             if value.is_error() {
                 continue;

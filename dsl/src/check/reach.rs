@@ -10,7 +10,7 @@ use super::value::{Env, Value};
 use super::{Ctx, TRAIN};
 use crate::ast::{self, ArgKind, ExprKind};
 use crate::diagnostics::{Code, Diagnostic};
-use crate::hir::{self, BinaryOp, Dtype, ExprId, Op, ParamId, UnaryOp};
+use crate::hir::{self, Dtype, ExprId, Op, ParamId, UnaryOp};
 use crate::source::Span;
 
 /// How one value depends on another.
@@ -344,17 +344,7 @@ fn reached(
             }
             Op::Stop(_) | Op::ArgMax { .. } | Op::Top { .. } if !stops => {}
             Op::Unary(UnaryOp::Floor | UnaryOp::Sign | UnaryOp::Not, _) if !stops => {}
-            Op::Binary(
-                BinaryOp::Lt
-                | BinaryOp::Le
-                | BinaryOp::Gt
-                | BinaryOp::Ge
-                | BinaryOp::Eq
-                | BinaryOp::Ne
-                | BinaryOp::And
-                | BinaryOp::Or,
-                ..,
-            ) if !stops => {}
+            Op::Binary(op, ..) if !stops && super::table::says_truth(*op) => {}
             Op::Read { family, leaf, .. } => {
                 let id = family.0 as usize;
                 if !records[id] {

@@ -181,14 +181,14 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Several values side by side, row-major, along one new axis.
-    pub(super) fn as_vector(&mut self, parts: Vec<ExprId>, span: Span) -> (ExprId, AxisId) {
-        if let [one] = parts.as_slice()
-            && let [axis] = self.table.axes_of(*one)
+    /// Several values side by side along one new axis, each row-major in the order of the axes given with it.
+    pub(super) fn as_vector(&mut self, parts: Vec<(ExprId, Vec<AxisId>)>, span: Span) -> (ExprId, AxisId) {
+        if let [(one, axes)] = parts.as_slice()
+            && let [axis] = axes[..]
         {
-            return (*one, *axis);
+            return (*one, axis);
         }
-        let along: Vec<Vec<AxisId>> = parts.iter().map(|p| self.table.axes_of(*p).to_vec()).collect();
+        let (parts, along): (Vec<ExprId>, Vec<Vec<AxisId>>) = parts.into_iter().unzip();
         let size = along.iter().fold(Size::known(0), |n, axes| n.add(&self.table.total(axes)));
         let into = self.table.new_axis("in", size);
         (self.table.concat(parts, along, into, span), into)

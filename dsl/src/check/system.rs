@@ -668,19 +668,8 @@ impl<'a> Ctx<'a> {
             return;
         }
         let name = self.systems[system].families[id].name.clone();
-        let site = Site {
-            vars: Vec::new(),
-            active: Vec::new(),
-            draw_base: name.clone(),
-            draws: 0,
-            draw_from: DrawFrom::Sample,
-            system,
-            training: system == TRAIN,
-            reset: None,
-            touched: Vec::new(),
-        };
         let origin = if system == ACT { self.planner_of(&name) } else { None };
-        let (def, site) = self.at_site(site, |cx| match origin {
+        let (def, site) = self.at_site(Site::of(system, &name), |cx| match origin {
             Some((name, span)) => cx.on_behalf(&name, span, |cx| cx.def(system, id, source)),
             None => cx.def(system, id, source),
         });

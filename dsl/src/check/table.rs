@@ -112,17 +112,7 @@ impl Table {
 
     pub(super) fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId, span: Span) -> Option<ExprId> {
         let axes = self.union(self.axes_of(a), self.axes_of(b))?;
-        let dtype = match op {
-            BinaryOp::Lt
-            | BinaryOp::Le
-            | BinaryOp::Gt
-            | BinaryOp::Ge
-            | BinaryOp::Eq
-            | BinaryOp::Ne
-            | BinaryOp::And
-            | BinaryOp::Or => Dtype::Bool,
-            _ => Dtype::Real,
-        };
+        let dtype = if says_truth(op) { Dtype::Bool } else { Dtype::Real };
         Some(self.push(Op::Binary(op, a, b), axes, dtype, span))
     }
 
@@ -273,4 +263,10 @@ impl Table {
         let dtype = self.dtype(body);
         self.push(Op::Each { var, into, body }, axes, dtype, span)
     }
+}
+
+/// Whether the result is a truth value; such an operation has no gradient.
+pub(super) fn says_truth(op: BinaryOp) -> bool {
+    use BinaryOp::*;
+    matches!(op, Lt | Le | Gt | Ge | Eq | Ne | And | Or)
 }

@@ -1,13 +1,14 @@
 //! Columns: neighbouring statements of one family put their `=`, `->`, weights and clauses below each other.
 //!
-//! A statement takes part with its first line; one that goes on below does not end the table. A blank line, a line
-//! of comment, another family or a second statement on the line does.
+//! A statement takes part with its first line; one that goes on below does not end the table, nor does a comment. A
+//! blank line, another family or a second statement on the line does.
 
 use super::lead::Column;
 use super::outline::{Entry, Frame, Outline, Role, Unit};
 
-/// The most spaces that a column may cost a line; that a column of bodies may.
+/// The most spaces that a column may cost a line; that a column of arrows, of bodies may.
 pub(super) const MAX_PADDING: usize = 48;
+const MAX_ARROW_PADDING: usize = 16;
 const MAX_BODY_PADDING: usize = 8;
 /// Spaces before the first clause of a statement, and before the others.
 const CLAUSE_GAP: usize = 3;
@@ -106,19 +107,11 @@ impl Table<'_> {
         }
     }
 
-    /// Clauses line up with those of the lines next to them; a line without any ends the column.
     fn clauses(&mut self, gaps: &mut Vec<(usize, usize)>) {
-        let mut rows = Vec::new();
-        for at in 0..self.rows.len() {
-            if self.place(at, Column::Clause).is_some() {
-                rows.push(at);
-                let entry = self.rows[at].entry;
-                gaps.extend(entry.clauses.iter().skip(1).map(|&clause| (clause, NEXT_CLAUSE_GAP)));
-            } else {
-                self.column(&rows, Column::Clause, CLAUSE_GAP, gaps);
-                rows.clear();
-            }
+        for row in &self.rows {
+            gaps.extend(row.entry.clauses.iter().skip(1).map(|&clause| (clause, NEXT_CLAUSE_GAP)));
         }
+        let rows: Vec<usize> = (0..self.rows.len()).filter(|&row| self.place(row, Column::Clause).is_some()).collect();
         self.column(&rows, Column::Clause, CLAUSE_GAP, gaps);
     }
 
@@ -139,7 +132,11 @@ impl Table<'_> {
             })
             .collect();
         let widths: Vec<usize> = places.iter().map(|&(row, place, _)| self.width(row, place - 1)).collect();
-        let most = if column == Column::Body { MAX_BODY_PADDING } else { MAX_PADDING };
+        let most = match column {
+            Column::Arrow => MAX_ARROW_PADDING,
+            Column::Body => MAX_BODY_PADDING,
+            _ => MAX_PADDING,
+        };
         for (&(row, place, own), (width, common)) in places.iter().zip(widths.iter().zip(common_widths(&widths, most))) {
             if own {
                 let padded = common - width + gap;

@@ -71,7 +71,7 @@ pub(super) struct Unit<'a> {
     pub line: usize,
     /// It stands first on its line.
     pub breaks: bool,
-    /// A blank line or a line of comment stands before it.
+    /// A blank line stands before it, or before the comments above it.
     pub parted: bool,
     /// White space stands before it.
     pub spaced: bool,
@@ -167,7 +167,6 @@ fn units<'a>(source: &'a str, tokens: &[Token]) -> Vec<Unit<'a>> {
         breaks |= before > 0;
         parted |= before > 1;
         if token.kind == Kind::Comment {
-            parted |= before > 0 || at == 0;
             continue;
         }
         breaks |= units.is_empty();

@@ -110,6 +110,8 @@ pub struct System {
     pub families: Vec<Family>,
     pub defs: Vec<Def>,
     pub stages: Vec<Stage>,
+    /// Where each field of the data exists, `lo..hi`, by the index of the model's inputs.
+    pub inputs: Vec<(i64, i64)>,
 }
 
 impl System {

@@ -1,133 +1,165 @@
-//! What the grammar would have taken, in words. No rule's own name is ever shown.
+//! What the grammar would have taken where it stopped, in words. No rule's own name is ever shown.
 
-use super::Rule;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
-/// A few words for the rules that the parser tried at the place where it stopped.
-pub(super) fn expected(rules: &[Rule]) -> Vec<&'static str> {
-    let mut words: Vec<(Rank, &'static str)> = rules.iter().filter_map(|rule| word(*rule)).collect();
-    words.sort_unstable();
-    words.dedup();
-    // An equation starts with a name, and some declarations have the words of items.
-    let has = |wanted: &[&str]| words.iter().any(|(_, word)| wanted.contains(word));
-    let (declaration, start) = (has(&["a declaration"]), has(&["a declaration", "a statement", "an equation"]));
-    let statement = has(&["a statement"]);
-    words.retain(|(_, word)| {
-        !(start && *word == "a name" || declaration && word.starts_with("an item") || statement && *word == "a declaration")
-    });
-    // The end of a body is as good as another statement.
-    for (rank, word) in &mut words {
-        if start && *word == "`}`" {
-            *rank = Rank::Possible;
-        }
-    }
-    words.sort_unstable();
-    // After a value nearly anything may follow; what must follow says more than what may.
-    let best = words.first().map(|(rank, _)| *rank);
-    words.retain(|(rank, _)| Some(*rank) == best);
-    words.into_iter().map(|(_, word)| word).collect()
+use pest::Parser;
+
+use super::{Grammar, Rule};
+use crate::lex;
+
+/// Where the grammar stops in a text that it does not take, and what would have let it go on.
+#[derive(Debug, Default)]
+pub(super) struct Stop {
+    pub at: usize,
+    pub expected: Vec<String>,
+}
+
+/// Reads a text again, this time noting every token that is tried.
+pub(super) fn stop(rule: Rule, text: &str) -> Stop {
+    // The switch is one for all threads: only one at a time may turn it.
+    static DETAIL: Mutex<()> = Mutex::new(());
+    let guard = DETAIL.lock().unwrap_or_else(PoisonError::into_inner);
+    pest::set_error_detail(true);
+    let parsed = Grammar::parse(rule, text);
+    pest::set_error_detail(false);
+    drop(guard);
+    let Some(attempts) = parsed.err().and_then(|error| error.parse_attempts()) else { return Stop::default() };
+    Stop { at: attempts.max_position, expected: words(attempts.expected_tokens().iter().map(ToString::to_string)) }
 }
 
 /// `a, b or c`.
-pub(super) fn listed(words: &[&str]) -> String {
+pub(super) fn listed(words: &[String]) -> String {
     match words {
         [] => String::new(),
-        [one] => (*one).to_string(),
+        [one] => one.clone(),
         [init @ .., last] => format!("{} or {last}", init.join(", ")),
     }
 }
 
-/// How much a word helps; only the best are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    /// It must stand here, or one of a few others.
-    Needed,
-    /// Something of the kind may stand here.
-    Possible,
-    /// It would only make the expression longer.
-    Longer,
-    /// The text might as well end here.
-    End,
+/// What may stand somewhere, gathered from the tokens that were tried there.
+#[derive(Default)]
+struct Tried {
+    words: BTreeSet<String>,
+    signs: BTreeSet<String>,
+    letter: bool,
+    digit: bool,
 }
 
-fn word(rule: Rule) -> Option<(Rank, &'static str)> {
-    use Rank::{End, Longer, Needed, Possible};
-    use Rule::*;
-    Some(match rule {
-        EOI => (End, "the end of the text"),
-        WHITESPACE | COMMENT | w | keyword => return None,
-        file | only_item | item | use_decl | model | block | function | dist | planner_def | optimizer_def | tasks | kw_use
-        | kw_model | kw_block | kw_fn | kw_dist => (Possible, "an item (`model`, `block`, `fn`, `dist`, `use`, ..)"),
-        only_member | member | input | action | dims | consts | latent | schedule | memory | net | head | param | slow
-        | running | source | loss | metric | record | planner | act | optimizer | train | evaluate | diagnose | tasks_use
-        | drop | kw_input | kw_action | kw_dim | kw_const | kw_latent | kw_schedule | kw_memory | kw_net | kw_head | kw_param
-        | kw_slow | kw_running | kw_source | kw_loss | kw_metric | kw_planner | kw_act | kw_optimizer | kw_train
-        | kw_evaluate | kw_diagnose | kw_tasks | kw_drop | kw_record => (Possible, "a declaration"),
-        only_model_head | model_head => (Needed, "`model NAME`"),
-        kw_extends => (Needed, "`extends`"),
-        equation | place | init => (Possible, "an equation"),
-        clause | with_init | for_range | where_cond | reset_on => (Possible, "a clause (`with`, `for`, `where`, `reset`)"),
-        kw_with => (Needed, "`with`"),
-        kw_for => (Needed, "`for`"),
-        kw_where => (Needed, "`where`"),
-        kw_reset => (Needed, "`reset`"),
-        kw_in => (Needed, "`in`"),
-        kw_over => (Needed, "`over`"),
-        kw_via => (Needed, "`via`"),
-        kw_warmup | warmup => (Needed, "`warmup`"),
-        kw_on => (Needed, "`on`"),
-        kw_except => (Possible, "`except`"),
-        kw_scale => (Possible, "`scale`"),
-        kw_init => (Needed, "`init`"),
-        kw_carry | carries | planner_carry => (Needed, "`carry`"),
-        carry => (Needed, "a carry such as `h: [D] = zeros([D])`"),
-        kw_slot | slots => (Needed, "`slot`"),
-        kw_of => (Needed, "`of`"),
-        kw_let | kw_next | kw_return | kw_stack | kw_require | let_stmt | next_stmt | return_stmt | stack_stmt | require_stmt
-        | stmt | assign => (Possible, "a statement"),
-        kw_if | conditional => (Needed, "`if`"),
-        kw_else => (Needed, "`else`"),
-        kw_rollout | rollout => (Needed, "`rollout`"),
-        body => (Needed, "a body in `{ }`"),
-        params => (Needed, "parameters in `( )`"),
-        param_decl => (Needed, "a parameter"),
-        arg | renaming => (Needed, "an argument"),
-        typed => (Needed, "a name with its shape, as in `q: [Q]`"),
-        ty | shape | axis => (Needed, "a shape such as `[Q, A]`"),
-        rest => (Possible, "`..`"),
-        out_type | fields => (Needed, "an output: a shape, a latent or a distribution"),
-        bind => (Needed, "a setting `name = value`"),
-        settings => (Needed, "settings in `{ }`"),
-        part => (Needed, "a named part"),
-        call | callee | task => (Needed, "a call"),
-        source_call => (Needed, "a source (`replay(..)` or `rollout(..)`)"),
-        ensemble => (Possible, "an ensemble's axis"),
-        drop_kind => (Needed, "what to drop (`net`, `loss`, `fn`, ..)"),
-        label | name => (Needed, "a name"),
-        number => (Needed, "a number"),
-        percent => (Needed, "a percentage"),
-        string => (Needed, "a text in quotes"),
-        weight => (Needed, "a weight such as `1.0`"),
-        iter => (Needed, "an index with its range, as in `k in 0..K`"),
-        domain | bound_range | range => (Needed, "a range such as `0..T`"),
-        bound | bound_prod | bound_unary | bound_post | bound_atom | expr | and | cmp | sum | prod | unary | power | postfix
-        | primary | list | list_item | record_lit | rec_item | fields_of | fold | next_ref | callee_word | op_not => {
-            (Needed, "an expression")
+impl Tried {
+    /// Tokens as pest writes them: literals as they are, ranges as `a..z`.
+    fn new(tokens: impl Iterator<Item = String>) -> Tried {
+        let mut tried = Tried::default();
+        for token in tokens {
+            match token.as_str() {
+                "0..9" => tried.digit = true,
+                "a..z" | "A..Z" => tried.letter = true,
+                "_" | "'" | " " | "BUILTIN_RULE" => {}
+                // Words have a space behind them, and reserved ones a mark before.
+                text => {
+                    let (set, text) = match text.strip_suffix(' ') {
+                        Some(word) => (&mut tried.words, word.trim_start_matches('\'')),
+                        None => (&mut tried.signs, text),
+                    };
+                    set.insert(text.to_string());
+                }
+            }
         }
-        args => (Longer, "arguments in `( )`"),
-        index | field | update | arrow => (Longer, "an operator"),
-        eq | op_eq => (Needed, "`=`"),
-        op_draw => (Needed, "`~`"),
-        comma => (Needed, "`,`"),
-        colon => (Needed, "`:`"),
-        to => (Needed, "`->`"),
-        lparen => (Needed, "`(`"),
-        rparen => (Needed, "`)`"),
-        lbracket => (Needed, "`[`"),
-        rbracket => (Needed, "`]`"),
-        lbrace => (Needed, "`{`"),
-        rbrace => (Needed, "`}`"),
-        op_or | op_and | op_cmp | op_add | op_sub | op_mul | op_div | op_dot | op_pow | op_range | op_range_eq => {
-            (Longer, "an operator")
+        tried
+    }
+
+    fn has_words(&self, words: &[&str]) -> bool {
+        words.iter().all(|word| self.words.contains(*word))
+    }
+
+    fn without_words(&mut self, words: &[&str]) {
+        self.words.retain(|word| !words.contains(&word.as_str()));
+    }
+
+    fn without_signs(&mut self, signs: &[&str]) {
+        self.signs.retain(|sign| !signs.contains(&sign.as_str()));
+    }
+}
+
+const OPERATORS: [&str; 16] = ["+", "*", "-", "/", "^", "@", "<=", "<", ">=", ">", "==", "!=", "..=", "..", "&&", "||"];
+const CLAUSES: [&str; 4] = ["with", "for", "where", "reset"];
+const STATEMENTS: [&str; 6] = ["let", "next", "return", "stack", "require", "param"];
+
+/// A few words for the tokens that were tried; what must stand there says more than what may.
+fn words(tokens: impl Iterator<Item = String>) -> Vec<String> {
+    let mut tried = Tried::new(tokens);
+    let (mut needed, mut possible): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let after_value = tried.signs.contains("+");
+    if after_value {
+        // What would only make the expression longer.
+        if tried.signs.contains(".") {
+            tried.without_signs(&["{", "->"]);
         }
-    })
+        tried.without_signs(&OPERATORS);
+        tried.without_signs(&["%", ".", "[", "("]);
+    }
+    if tried.digit && tried.signs.contains("(") {
+        needed.push("an expression".to_string());
+        tried.without_signs(&["(", "[", "{", "-", "!", "\""]);
+        tried.without_words(&["if", "next", "rollout", "memory", "slow"]);
+        (tried.digit, tried.letter) = (false, false);
+    }
+    if tried.has_words(&["dim", "net", "loss", "equation"]) {
+        needed.push("what to drop (`net`, `loss`, `fn`, ..)".to_string());
+        tried.words.clear();
+    }
+    let declaration = tried.has_words(&["dim", "net", "loss"]);
+    let statement = tried.has_words(&["let", "return"]);
+    if declaration {
+        possible.push("a declaration".to_string());
+        tried.without_words(&lex::MEMBER_WORDS);
+    }
+    if tried.has_words(&["use", "model"]) {
+        possible.push("an item (`model`, `block`, `fn`, `dist`, `use`, ..)".to_string());
+        tried.without_words(&lex::ITEM_WORDS);
+    }
+    if statement {
+        possible.push("a statement".to_string());
+        tried.without_words(&STATEMENTS);
+    }
+    if tried.has_words(&CLAUSES) {
+        possible.push("a clause (`with`, `for`, `where`, `reset`)".to_string());
+        tried.without_words(&CLAUSES);
+    }
+    let body = tried.signs.contains("}") && (tried.letter || statement);
+    if body && !declaration && !statement {
+        possible.push("an equation".to_string());
+    }
+    if body {
+        tried.without_signs(&["}"]);
+        possible.insert(0, "`}`".to_string());
+    }
+    if tried.letter && !body && !declaration {
+        if tried.signs.contains("[") && tried.signs.contains("{") {
+            needed.push("an output: a shape, a latent or a distribution".to_string());
+            tried.without_signs(&["[", "{"]);
+        } else if tried.signs.contains("[") {
+            needed.push("a shape such as `[Q, A]`".to_string());
+            tried.without_signs(&["["]);
+        } else {
+            needed.push("a name".to_string());
+        }
+    }
+    if tried.digit {
+        needed.push("a percentage".to_string());
+    }
+    if tried.signs.len() == 1 && tried.signs.contains("[") && tried.words.is_empty() {
+        needed.push("a shape such as `[Q, A]`".to_string());
+        tried.signs.clear();
+    }
+    if tried.signs.contains("\"") {
+        needed.push("a text in quotes".to_string());
+        tried.without_signs(&["\""]);
+    }
+    // An ensemble's axis may stand before the parameters, which must.
+    if tried.signs.contains("(") {
+        tried.without_signs(&["["]);
+    }
+    needed.extend(tried.signs.iter().chain(&tried.words).map(|sign| format!("`{sign}`")));
+    if needed.is_empty() { possible } else { needed }
 }

@@ -1,64 +1,66 @@
 //! Parsing with recovery: the whole text first; where that fails, piece by piece.
 
 use pest::Parser;
-use pest::error::{ErrorVariant, InputLocation};
 
-use super::build::Build;
-use super::expected::{expected, listed};
+use super::build::{Build, MAX_DIAGNOSTICS};
+use super::expected::{Stop, listed, stop};
+use super::pack::{Packed, Piece};
 use super::{Grammar, Rule};
 use crate::ast;
 use crate::diagnostics::{Code, Diagnostic, closest};
-use crate::lex::{self, Kind, Token};
-use crate::source::{FileId, Span};
+use crate::lex::{self, Kind};
+use crate::source::Span;
 
-pub(super) fn file(file: FileId, text: &str, diagnostics: &mut Vec<Diagnostic>) -> ast::File {
-    match Grammar::parse(Rule::file, text) {
-        Ok(mut pairs) => {
-            let pair = pairs.next().expect("a file");
-            Build { file, base: 0, diagnostics }.file(pair)
-        }
-        Err(_) => Recovery { file, text, diagnostics }.file(),
+pub(super) fn file(packed: &Packed<'_>, diagnostics: &mut Vec<Diagnostic>) -> ast::File {
+    let mut recovery = Recovery { packed, diagnostics };
+    if !recovery.characters() {
+        return ast::File::default();
+    }
+    match Grammar::parse(Rule::file, &packed.text) {
+        Ok(mut pairs) => recovery.build(0).file(pairs.next().expect("a file")),
+        Err(_) => recovery.file(),
     }
 }
 
 struct Recovery<'a> {
-    file: FileId,
-    text: &'a str,
+    packed: &'a Packed<'a>,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 impl Recovery<'_> {
+    /// Builds what was parsed from a slice that starts at `base` of the packed text.
+    fn build(&mut self, base: usize) -> Build<'_> {
+        Build { packed: self.packed, base, diagnostics: self.diagnostics }
+    }
+
     fn file(&mut self) -> ast::File {
-        let tokens: Vec<Token> = lex::tokens(self.text).into_iter().filter(|t| t.kind != Kind::Comment).collect();
         let mut tree = ast::File::default();
-        if !self.characters(&tokens) || !self.brackets(&tokens) {
+        if !self.brackets() {
             return tree;
         }
         let before = self.diagnostics.len();
-        for piece in cut(self.text, &tokens, &lex::ITEM_WORDS, false) {
+        for piece in cut(self.packed, self.packed.whole(), &lex::ITEM_WORDS, false) {
             tree.items.extend(self.item(piece));
         }
         if self.diagnostics.len() == before {
             // The pieces parse and the whole does not: the cut hid the mistake.
-            if let Err(error) = Grammar::parse(Rule::file, self.text) {
-                self.report(error, 0, self.text, &[]);
-            }
+            self.report(Rule::file, self.packed.whole(), &[]);
         }
         tree
     }
 
     /// Characters and texts that are no tokens.
-    fn characters(&mut self, tokens: &[Token]) -> bool {
+    fn characters(&mut self) -> bool {
         let before = self.diagnostics.len();
-        for (i, token) in tokens.iter().enumerate() {
-            let span = Span::new(self.file, token.lo, token.hi);
+        for (i, token) in self.packed.tokens.iter().enumerate() {
+            let span = self.packed.token_span(i);
             let diagnostic = match token.kind {
-                Kind::Number => match tokens.get(i + 1) {
-                    Some(next) if next.kind == Kind::Word && next.lo == token.hi => self.glued(*token, *next),
+                Kind::Number => match self.packed.tokens.get(i + 1) {
+                    Some(next) if next.kind == Kind::Word && next.lo == token.hi => self.glued(i),
                     _ => continue,
                 },
                 Kind::Bad => {
-                    let shown = token.text(self.text);
+                    let shown = self.packed.shown(i);
                     let d = Diagnostic::new(
                         Code::BadCharacter,
                         span,
@@ -86,9 +88,9 @@ impl Recovery<'_> {
     }
 
     /// `20k`: a number with letters right behind it.
-    fn glued(&self, number: Token, letters: Token) -> Diagnostic {
-        let (digits, suffix) = (number.text(self.text), letters.text(self.text));
-        let span = Span::new(self.file, number.lo, letters.hi);
+    fn glued(&self, number: usize) -> Diagnostic {
+        let (digits, suffix) = (self.packed.shown(number), self.packed.shown(number + 1));
+        let span = self.packed.token_span(number).to(self.packed.token_span(number + 1));
         let d = Diagnostic::new(Code::BadNumber, span, format!("`{digits}{suffix}` is not a number"));
         match (suffix, digits) {
             ("k" | "K", _) => d.help(format!("write `{digits}_000`")),
@@ -100,45 +102,40 @@ impl Recovery<'_> {
     }
 
     /// Brackets that have no partner. Without partners nothing can be cut into pieces.
-    fn brackets(&mut self, tokens: &[Token]) -> bool {
+    fn brackets(&mut self) -> bool {
         let before = self.diagnostics.len();
-        let partner = |c: &str| match c {
+        let packed = self.packed;
+        let partner = |i: usize| match packed.shown(i) {
             "(" => ")",
             "[" => "]",
             _ => "}",
         };
-        let mut open: Vec<Token> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
         // A `{` whose `}` stands further left than its own line: most likely the one that is not closed.
-        let mut suspect: Option<Token> = None;
-        for token in tokens.iter().filter(|t| t.kind == Kind::Punct) {
-            let shown = token.text(self.text);
-            let span = Span::new(self.file, token.lo, token.hi);
+        let mut suspect: Option<usize> = None;
+        for (i, token) in packed.tokens.iter().enumerate().filter(|(_, t)| t.kind == Kind::Punct) {
+            let shown = token.text(packed.source);
             match shown {
-                "(" | "[" | "{" => open.push(*token),
-                ")" | "]" | "}" => match open.iter().rposition(|o| partner(o.text(self.text)) == shown) {
+                "(" | "[" | "{" => open.push(i),
+                ")" | "]" | "}" => match open.iter().rposition(|o| partner(*o) == shown) {
                     Some(at) => {
                         // What was opened in between is never closed.
                         for opening in open.drain(at + 1..) {
-                            let want = partner(opening.text(self.text));
                             self.diagnostics.push(
-                                Diagnostic::new(
-                                    Code::Unclosed,
-                                    Span::new(self.file, opening.lo, opening.hi),
-                                    "this bracket is never closed",
-                                )
-                                .here(format!("needs a `{want}`"))
-                                .label(span, format!("this `{shown}` belongs to a bracket before it")),
+                                Diagnostic::new(Code::Unclosed, packed.token_span(opening), "this bracket is never closed")
+                                    .here(format!("needs a `{}`", partner(opening)))
+                                    .label(packed.token_span(i), format!("this `{shown}` belongs to a bracket before it")),
                             );
                         }
                         if let Some(opening) = open.pop()
                             && shown == "}"
-                            && self.indent(token.lo) < self.indent(opening.lo)
+                            && self.indent(i) < self.indent(opening)
                         {
                             suspect.get_or_insert(opening);
                         }
                     }
                     None => self.diagnostics.push(
-                        Diagnostic::new(Code::StrayClosing, span, format!("`{shown}` closes nothing"))
+                        Diagnostic::new(Code::StrayClosing, packed.token_span(i), format!("`{shown}` closes nothing"))
                             .help("remove it, or open it before"),
                     ),
                 },
@@ -149,228 +146,214 @@ impl Recovery<'_> {
             }
         }
         if let Some(opening) = suspect.filter(|_| !open.is_empty()).or(open.first().copied()) {
-            let want = partner(opening.text(self.text));
             self.diagnostics.push(
-                Diagnostic::new(Code::Unclosed, Span::new(self.file, opening.lo, opening.hi), "this bracket is never closed")
-                    .here(format!("needs a `{want}`")),
+                Diagnostic::new(Code::Unclosed, packed.token_span(opening), "this bracket is never closed")
+                    .here(format!("needs a `{}`", partner(opening))),
             );
         }
         self.diagnostics.len() == before
     }
 
-    /// White space before the line that a place is on.
-    fn indent(&self, at: usize) -> usize {
-        let line = self.text[..at].rfind('\n').map_or(0, |i| i + 1);
-        self.text[line..].bytes().take_while(|b| *b == b' ' || *b == b'\t').count()
+    /// White space before the line that a token is on.
+    fn indent(&self, token: usize) -> usize {
+        let source = self.packed.source;
+        let line = source[..self.packed.tokens[token].lo].rfind('\n').map_or(0, |i| i + 1);
+        source[line..].bytes().take_while(|b| *b == b' ' || *b == b'\t').count()
     }
 
     fn item(&mut self, piece: Piece) -> Option<ast::Item> {
-        let slice = &self.text[piece.lo..piece.hi];
-        let error = match Grammar::parse(Rule::only_item, slice) {
-            Ok(mut pairs) => {
-                let inner = pairs.next().expect("an item").into_inner().next().expect("an item");
-                return Build { file: self.file, base: piece.lo, diagnostics: self.diagnostics }.item(inner);
-            }
-            Err(error) => error,
-        };
-        let tokens: Vec<Token> = lex::tokens(slice).into_iter().filter(|t| t.kind != Kind::Comment).collect();
-        let braces = (
-            tokens.iter().find(|t| t.text(slice) == "{").map(|t| t.lo),
-            tokens.last().filter(|t| t.text(slice) == "}").map(|t| t.lo),
-        );
-        let (Some(open), Some(close)) = braces else {
-            self.report(error, piece.lo, slice, &lex::ITEM_WORDS);
+        let packed = self.packed;
+        let (slice, base) = packed.slice(piece);
+        if let Ok(mut pairs) = Grammar::parse(Rule::only_item, slice) {
+            let inner = pairs.next().expect("an item").into_inner().next().expect("an item");
+            return self.build(base).item(inner);
+        }
+        let open = (piece.lo..piece.hi).find(|i| packed.shown(*i) == "{");
+        let close = (piece.lo..piece.hi).next_back().filter(|i| packed.shown(*i) == "}");
+        let (Some(open), Some(close)) = (open, close) else {
+            self.report(Rule::only_item, piece, &lex::ITEM_WORDS);
             return None;
         };
-        if tokens.first().is_none_or(|t| t.text(slice) != "model") || open >= close {
-            self.report(error, piece.lo, slice, &lex::ITEM_WORDS);
+        if packed.shown(piece.lo) != "model" || open >= close {
+            self.report(Rule::only_item, piece, &lex::ITEM_WORDS);
             return None;
         }
-        let head = match Grammar::parse(Rule::only_model_head, &slice[..open]) {
+        let head_piece = Piece { lo: piece.lo, hi: open };
+        let head = match Grammar::parse(Rule::only_model_head, packed.slice(head_piece).0) {
             Ok(mut pairs) => {
                 let inner = pairs.next().expect("a head").into_inner().next().expect("a head");
-                Some(Build { file: self.file, base: piece.lo, diagnostics: self.diagnostics }.model_head(inner))
+                Some(self.build(base).model_head(inner))
             }
-            Err(error) => {
-                self.report(error, piece.lo, &slice[..open], &[]);
+            Err(_) => {
+                self.report(Rule::only_model_head, head_piece, &[]);
                 None
             }
         };
-        let inside = &slice[open + 1..close];
-        let base = piece.lo + open + 1;
-        let tokens: Vec<Token> = lex::tokens(inside).into_iter().filter(|t| t.kind != Kind::Comment).collect();
         let mut members = Vec::new();
-        for piece in cut(inside, &tokens, &lex::MEMBER_WORDS, true) {
-            let slice = &inside[piece.lo..piece.hi];
+        for piece in cut(packed, Piece { lo: open + 1, hi: close }, &lex::MEMBER_WORDS, true) {
+            let (slice, base) = packed.slice(piece);
             match Grammar::parse(Rule::only_member, slice) {
                 Ok(mut pairs) => {
                     let pair = pairs.next().expect("members");
-                    let mut build = Build { file: self.file, base: base + piece.lo, diagnostics: self.diagnostics };
+                    let mut build = self.build(base);
                     members.extend(pair.into_inner().filter(|p| p.as_rule() != Rule::EOI).map(|p| build.member(p)));
                 }
-                Err(error) => self.report(error, base + piece.lo, slice, &lex::MEMBER_WORDS),
+                Err(_) => self.report(Rule::only_member, piece, &lex::MEMBER_WORDS),
             }
         }
         let (name, extends) = head?;
-        let span = Span::new(self.file, piece.lo, piece.lo + slice.trim_end().len());
+        let span = packed.token_span(piece.lo).to(packed.token_span(close));
         Some(ast::Item::Model(ast::Model { name, extends, members, span }))
     }
 
-    /// Says what was expected where the grammar stopped, in words.
-    fn report(&mut self, error: pest::error::Error<Rule>, base: usize, slice: &str, words: &[&str]) {
-        let at = match error.location {
-            InputLocation::Pos(at) | InputLocation::Span((at, _)) => at,
-        };
-        let expected = match &error.variant {
-            ErrorVariant::ParsingError { positives, .. } => expected(positives),
-            ErrorVariant::CustomError { .. } => Vec::new(),
-        };
-        let tokens: Vec<Token> = lex::tokens(slice).into_iter().filter(|t| t.kind != Kind::Comment).collect();
-        let span = |token: &Token| Span::new(self.file, base + token.lo, base + token.hi);
-        let (found, before) = (tokens.iter().find(|t| t.lo >= at), tokens.iter().rev().find(|t| t.lo < at));
+    /// Says what was expected where the grammar stopped, in words. `starts` are the words that a piece starts with.
+    fn report(&mut self, rule: Rule, piece: Piece, starts: &[&str]) {
+        if self.diagnostics.len() >= MAX_DIAGNOSTICS {
+            return;
+        }
+        let packed = self.packed;
+        let (slice, base) = packed.slice(piece);
+        let Stop { at, expected } = stop(rule, slice);
+        let found = packed.token(base + at).filter(|i| *i < piece.hi);
+        let before = found.unwrap_or(piece.hi).checked_sub(1).filter(|i| *i >= piece.lo);
+        let word = |i: usize| Some(packed.shown(i)).filter(|_| packed.tokens[i].kind == Kind::Word);
 
         // A line that starts with a slip of the hand: `nett f(z)`.
-        if let Some(first) = tokens.first()
-            && first.kind == Kind::Word
-            && !words.contains(&first.text(slice))
-            && !lex::RESERVED.contains(&first.text(slice))
-            && found.is_none_or(|f| f.lo == first.lo || tokens.get(1).is_some_and(|t| t.lo == f.lo))
-            && let Some(best) = closest(first.text(slice), words.iter().copied())
+        if let Some(first) = (piece.lo < piece.hi).then_some(piece.lo).and_then(word)
+            && !starts.contains(&first)
+            && !lex::is_reserved(first)
+            && found.is_none_or(|i| i <= piece.lo + 1)
+            && let Some(best) = closest(first, starts.iter().copied())
         {
-            let message = format!("no declaration starts with `{}`", first.text(slice));
-            let d = Diagnostic::new(Code::Syntax, span(first), message).help(format!("did you mean `{best}`?"));
+            let message = format!("no declaration starts with `{first}`");
+            let d = Diagnostic::new(Code::Syntax, packed.token_span(piece.lo), message).help(format!("did you mean `{best}`?"));
             self.diagnostics.push(d);
             return;
         }
-        // `next(z)`: the word before was meant as a name.
-        let words = [found, before.filter(|t| t.text(slice) == "next")];
-        for token in words.into_iter().flatten().filter(|_| expected.contains(&"a name")) {
-            let word = token.text(slice);
-            if token.kind == Kind::Word && lex::RESERVED.contains(&word) {
-                let d = Diagnostic::new(
-                    Code::ReservedWord,
-                    span(token),
-                    format!("`{word}` is a word of the language and cannot be a name"),
-                )
+        // A word of the language where a name is wanted; in `next(z)` it is the word before.
+        let wants_name = expected.iter().any(|e| e == "a name");
+        let words = [found, before.filter(|i| packed.shown(*i) == "next")];
+        let reserved = words.into_iter().flatten().filter(|_| wants_name);
+        if let Some((token, word)) = reserved.filter_map(|i| Some((i, word(i)?))).find(|(_, w)| lex::is_reserved(w)) {
+            let message = format!("`{word}` is a word of the language and cannot be a name");
+            let d = Diagnostic::new(Code::ReservedWord, packed.token_span(token), message)
                 .help(format!("call it `{word}_` or something else"));
-                // Where it is used, the same is not told again.
-                if !self.diagnostics.iter().any(|told| told.code == d.code && told.message == d.message) {
-                    self.diagnostics.push(d);
-                }
-                return;
+            // Where it is used, the same is not told again.
+            if !self.diagnostics.iter().any(|told| told.code == d.code && told.message == d.message) {
+                self.diagnostics.push(d);
             }
+            return;
         }
         let diagnostic = match (found, before) {
-            (Some(found), _) => {
-                let shown = found.text(slice);
-                let d = Diagnostic::new(Code::Syntax, span(found), format!("did not expect `{shown}` here"));
-                if tokens.get(1).zip(before).is_some_and(|(name, b)| name.lo == b.lo && tokens[0].text(slice) == "loss") {
-                    let d = d.here("expected a weight").help("every loss has one: `loss dyn 1.0 = ..`");
-                    self.diagnostics.push(d);
-                    return;
-                }
-                let d = if expected.is_empty() { d } else { d.here(format!("expected {}", listed(&expected))) };
-                let after = tokens.iter().find(|t| t.lo > found.lo).map(|t| t.text(slice));
-                match hint(before.map(|t| t.text(slice)), shown, after, &expected) {
-                    Some(hint) => d.help(hint),
-                    None => d,
+            (Some(found), before) => {
+                let d = Diagnostic::new(
+                    Code::Syntax,
+                    packed.token_span(found),
+                    format!("did not expect `{}` here", packed.shown(found)),
+                );
+                if found == piece.lo + 2 && packed.shown(piece.lo) == "loss" {
+                    d.here("expected a weight").help("every loss has one: `loss dyn 1.0 = ..`")
+                } else {
+                    let d = if expected.is_empty() { d } else { d.here(format!("expected {}", listed(&expected))) };
+                    let after = (found + 1 < piece.hi).then(|| packed.shown(found + 1));
+                    match hint(before.map(|i| packed.shown(i)), packed.shown(found), after, &expected) {
+                        Some(hint) => d.help(hint),
+                        None => d,
+                    }
                 }
             }
             (None, Some(last)) => {
-                let d = Diagnostic::new(Code::Syntax, span(last), "this is not finished");
+                let d = Diagnostic::new(Code::Syntax, packed.token_span(last), "this is not finished");
                 if expected.is_empty() { d } else { d.here(format!("expected {} behind this", listed(&expected))) }
             }
-            (None, None) => Diagnostic::new(Code::Syntax, Span::new(self.file, base, base), "something is missing here"),
+            (None, None) => {
+                let place = packed.span(base, base);
+                Diagnostic::new(Code::Syntax, Span { hi: place.lo, ..place }, "something is missing here")
+            }
         };
         self.diagnostics.push(diagnostic);
     }
 }
 
 /// Habits from other languages and slips of the hand, and what is written here instead.
-fn hint(before: Option<&str>, found: &str, after: Option<&str>, expected: &[&str]) -> Option<String> {
+fn hint(before: Option<&str>, found: &str, after: Option<&str>, expected: &[String]) -> Option<String> {
+    let wanted = |what: &str| expected.iter().any(|e| e == what);
     let text = match (before, found, after) {
         (Some("*"), "*", _) => "a power is written `x^2`",
-        (_, "==", _) if expected.contains(&"`=`") => "an equation has one `=`",
+        (_, "==", _) if expected.is_empty() || wanted("`=`") => "an equation has one `=`",
         (_, "+" | "-" | "*" | "/", Some("=")) => "nothing is changed in place: write the whole value, as in `x[t] = x[t-1] + ..`",
         (Some("and"), ..) | (_, "and", _) => "`and` is written `&&`",
         (Some("or"), ..) | (_, "or", _) => "`or` is written `||`",
         (Some("not"), ..) | (_, "not", _) => "`not` is written `!`",
         (_, "let", _) => "`let` stands inside functions; a model has `const`, `schedule` and equations",
         (_, "return", _) => "`return` stands inside functions; a model has equations",
-        (_, "~", _) if expected.contains(&"`=`") => "only an equation draws: write `x[t] ~ ..` there, and use `x[t]` here",
-        (_, ":", _) if expected.contains(&"`->`") => "what it gives comes behind `->`",
+        (_, "~", _) if wanted("`=`") => "only an equation draws: write `x[t] ~ ..` there, and use `x[t]` here",
+        (_, ":", _) if wanted("`->`") => "what it gives comes behind `->`",
         (Some("if"), ..) => "a condition stands in `( )`",
         (_, "}", _) if expected == ["`=`"] => "a body ends with `return ..`",
-        (_, found, _) if expected.contains(&"a statement") && !lex::RESERVED.contains(&found) => "a body ends with `return ..`",
+        (_, found, _) if wanted("a statement") && !lex::is_reserved(found) => "a body ends with `return ..`",
         (_, word, _) if lex::MEMBER_WORDS.contains(&word) && expected.iter().any(|e| e.starts_with("an item")) => {
             return Some(format!("`{word}` stands inside a model: `model NAME {{ {word} .. }}`"));
         }
-        _ if expected == ["a percentage"] => "moments of the training are percentages: `30%..60%`",
-        _ => {
+        _ if wanted("a percentage") => "moments of the training are percentages: `30%..60%`",
+        _ if expected.iter().any(|e| e.starts_with("what to drop")) => {
             let kinds = lex::MEMBER_WORDS.iter().copied().chain(["equation"]);
-            return match expected {
-                ["what to drop (`net`, `loss`, `fn`, ..)"] => closest(found, kinds).map(|best| format!("did you mean `{best}`?")),
-                _ => None,
-            };
+            return closest(found, kinds).map(|best| format!("did you mean `{best}`?"));
         }
+        _ => return None,
     };
     Some(text.to_string())
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    lo: usize,
-    hi: usize,
-}
-
-/// Cuts a text at depth 0 before each word that starts a piece. Members must stand first on their line
+/// Cuts a piece at depth 0 before each word that starts a smaller one. Members must stand first on their line
 /// (many of their words are labels elsewhere); there, an equation starts a piece too.
-fn cut(text: &str, tokens: &[Token], words: &[&str], members: bool) -> Vec<Piece> {
+fn cut(packed: &Packed<'_>, piece: Piece, words: &[&str], members: bool) -> Vec<Piece> {
     let mut starts = Vec::new();
     let mut depth = 0usize;
-    for (i, token) in tokens.iter().enumerate() {
-        let shown = token.text(text);
+    for i in piece.lo..piece.hi {
+        let shown = packed.shown(i);
         match shown {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth = depth.saturating_sub(1),
             _ => {}
         }
+        let token = packed.tokens[i];
+        if i == piece.lo {
+            starts.push(i);
+            continue;
+        }
         if depth > 0 || token.kind != Kind::Word {
             continue;
         }
-        let first_on_line = i == 0 || text[tokens[i - 1].hi..token.lo].contains('\n');
+        let before = packed.tokens[i - 1];
+        let first_on_line = packed.source[before.hi..token.lo].contains('\n');
         // `use tasks::dmc`: a word of a path starts nothing.
-        let in_path = i > 0 && matches!(tokens[i - 1].text(text), "use" | "::");
+        let in_path = matches!(before.text(packed.source), "use" | "::");
         let starts_item = words.contains(&shown) && !in_path && (!members || first_on_line);
-        let new = first_on_line && !lex::RESERVED.contains(&shown);
-        let starts_equation = members && new && is_equation(text, &tokens[i..]);
+        let new = first_on_line && !lex::is_reserved(shown);
+        let rest = Piece { lo: i, hi: piece.hi };
+        let starts_equation = members && new && is_equation(packed, rest);
         // Between items there is nothing but items.
-        let between = !members && i > 0 && tokens[i - 1].text(text) == "}";
-        let starts_unknown = new && (between || is_misspelt(text, &tokens[i..], words));
-        if i == 0 || starts_item || starts_equation || starts_unknown {
-            starts.push(token.lo);
+        let between = !members && before.text(packed.source) == "}";
+        let starts_unknown = new && (between || is_misspelt(packed, rest, words));
+        if starts_item || starts_equation || starts_unknown {
+            starts.push(i);
         }
     }
-    if starts.is_empty() && !tokens.is_empty() {
-        starts.push(tokens[0].lo);
-    }
-    if let (Some(first), Some(token)) = (starts.first_mut(), tokens.first()) {
-        *first = token.lo;
-    }
-    let ends = starts.iter().skip(1).copied().chain([text.len()]).collect::<Vec<_>>();
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([piece.hi]).collect();
     starts.into_iter().zip(ends).map(|(lo, hi)| Piece { lo, hi }).collect()
 }
 
 /// `x =`, `x ~`, or `x[..] =`.
-fn is_equation(text: &str, tokens: &[Token]) -> bool {
+fn is_equation(packed: &Packed<'_>, piece: Piece) -> bool {
     let mut depth = 0usize;
-    for (i, token) in tokens[1..].iter().enumerate() {
-        match token.text(text) {
+    for i in piece.lo + 1..piece.hi {
+        match packed.shown(i) {
             "[" => depth += 1,
             "]" => depth = depth.saturating_sub(1),
             "=" | "~" | "==" if depth == 0 => return true,
             // `x += 1`: nothing of the kind, but meant as an equation.
-            "+" | "-" | "*" | "/" if depth == 0 => return tokens.get(i + 2).is_some_and(|t| t.text(text) == "="),
+            "+" | "-" | "*" | "/" if depth == 0 => return i + 1 < piece.hi && packed.shown(i + 1) == "=",
             _ if depth > 0 => {}
             _ => return false,
         }
@@ -379,13 +362,13 @@ fn is_equation(text: &str, tokens: &[Token]) -> bool {
 }
 
 /// `nett f(..)`, `trian {`: a word close to one that starts a piece, with a word or a brace behind it.
-fn is_misspelt(text: &str, tokens: &[Token], words: &[&str]) -> bool {
-    let [first, second, rest @ ..] = tokens else { return false };
+fn is_misspelt(packed: &Packed<'_>, piece: Piece, words: &[&str]) -> bool {
+    let (first, second, third) = (piece.lo, piece.lo + 1, piece.lo + 2);
     // Two letters are too near to `fn`: `on all` goes on with what was there before.
-    if first.hi - first.lo < 3 || first.kind != Kind::Word {
+    if second >= piece.hi || packed.shown(first).len() < 3 {
         return false;
     }
-    let shown = second.text(text);
-    let fold = rest.first().is_some_and(|t| t.text(text) == "in");
-    (second.kind == Kind::Word && !fold || shown == "{") && closest(first.text(text), words.iter().copied()).is_some()
+    let fold = third < piece.hi && packed.shown(third) == "in";
+    let word = packed.tokens[second].kind == Kind::Word && !fold;
+    (word || packed.shown(second) == "{") && closest(packed.shown(first), words.iter().copied()).is_some()
 }

@@ -4,7 +4,8 @@
 //! point that an equation gives to the last. Both are said here as rules over the ends of ranges, and solved by
 //! [`super::ends`]. A subscript with several variables, `a[i+k]`, restricts the innermost variable without a range,
 //! for all values of the others. A base case (`with x[-1] = ..`) is there for those who look back: an index that reads a
-//! family at its own point, as `t` in `y[t] = f(x[t])`, does not take it in. Nothing is judged here: a range may come out empty or endless, and a read may lie
+//! family at its own point, as `t` in `y[t] = f(x[t])`, does not take it in; and no index goes below zero unless a `for`
+//! says so. Nothing is judged here: a range may come out empty or endless, and a read may lie
 //! outside; [`super::faults`] looks at that.
 
 use super::View;
@@ -201,7 +202,14 @@ impl Ends {
                 Some(decl) => match decl.range {
                     Some(range) => Rule::Known(side.of(Interval::half_open(range))),
                     None if terms.is_empty() && !homes.is_empty() => Rule::Free(homes),
-                    None => Rule::Least(terms),
+                    None => {
+                        let mut terms = terms;
+                        // Time starts at zero: who means an earlier step says so with `for`.
+                        if side == Side::Lower && !terms.is_empty() {
+                            terms.push(Term { of: Of::Known(0), minus: 0, others: Vec::new(), by: 1 });
+                        }
+                        Rule::Least(terms)
+                    }
                 },
             });
         }

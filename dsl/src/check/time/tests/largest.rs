@@ -23,7 +23,7 @@ pub(super) fn largest(solved: &Solved) {
     reads_at.retain(|_, reads| !reads.is_empty());
     for (var, reads) in reads_at {
         let (lo, hi) = solved.vars[var.0 as usize].range.unwrap();
-        for at in [lo - 1, hi] {
+        for at in [lo - 1, hi].into_iter().filter(|at| *at >= 0) {
             let outside = reads.iter().any(|(index, (first, end))| {
                 let (lo, hi) = extremes(solved, index, (var, at));
                 lo < *first || hi >= *end

@@ -1,0 +1,488 @@
+//! Reading.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use dsl::source::Span;
+
+use super::super::*;
+use super::lex::{Token, lex};
+use super::print::role;
+
+/// Bodies within bodies that are read; no program comes near it.
+const DEPTH: usize = 64;
+
+const ROLES: [Role; 10] = [
+    Role::Data,
+    Role::Param,
+    Role::Slow,
+    Role::Slot,
+    Role::Carry,
+    Role::Running,
+    Role::Record,
+    Role::Schedule,
+    Role::Clock,
+    Role::Draw,
+];
+
+/// Why a text is no program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// Counted from 1.
+    pub line: usize,
+    pub message: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+type Result<T, E = ParseError> = std::result::Result<T, E>;
+
+/// The program that a text says.
+pub fn parse(text: &str) -> Result<Program> {
+    let tokens = lex(text)?;
+    let mut parser = Parser { tokens, at: 0, program: Program::default(), names: Default::default() };
+    parser.program()?;
+    Ok(parser.program)
+}
+
+/// The kinds of things that go by names.
+#[derive(Clone, Copy)]
+enum Kind {
+    Axis,
+    Input,
+    Draw,
+}
+
+/// The numbers that carry a name.
+type Numbers = HashMap<String, Vec<u32>>;
+
+struct Parser {
+    tokens: Vec<(Token, usize)>,
+    at: usize,
+    program: Program,
+    /// By [`Kind`].
+    names: [Numbers; 3],
+}
+
+impl Parser {
+    fn program(&mut self) -> Result<()> {
+        self.keyword("program")?;
+        self.program.name = self.word("the program's name")?;
+        self.end()?;
+        while self.at < self.tokens.len() {
+            match self.peek() {
+                Token::Value(_) => {
+                    let mut graph = std::mem::take(&mut self.program.graph);
+                    self.node(&mut graph, 0)?;
+                    self.program.graph = graph;
+                }
+                Token::Word(w) => match w.as_str() {
+                    "axis" => self.axis_declaration()?,
+                    "draw" => self.draw_declaration()?,
+                    "input" => self.input_declaration()?,
+                    "output" => self.output_declaration()?,
+                    "result" => {
+                        self.at += 1;
+                        let value = self.value()?;
+                        self.program.graph.results.push(value);
+                    }
+                    _ => return Err(self.expected("`axis`, `draw`, `input`, `output`, `result` or a node")),
+                },
+                _ => return Err(self.expected("a declaration or a node")),
+            }
+            self.end()?;
+        }
+        Ok(())
+    }
+
+    fn axis_declaration(&mut self) -> Result<()> {
+        self.at += 1;
+        let name = self.declare(Kind::Axis, self.program.axes.len())?;
+        self.mark('=')?;
+        let size = self.number()?;
+        self.program.axes.push(Axis { name, size });
+        Ok(())
+    }
+
+    fn draw_declaration(&mut self) -> Result<()> {
+        self.at += 1;
+        let name = self.declare(Kind::Draw, self.program.draws.len())?;
+        self.program.draws.push(name);
+        Ok(())
+    }
+
+    fn input_declaration(&mut self) -> Result<()> {
+        self.at += 1;
+        let name = self.declare(Kind::Input, self.program.inputs.len())?;
+        self.mark(':')?;
+        let word = self.word("a role")?;
+        let Some(role) = ROLES.into_iter().find(|r| role(*r) == word) else {
+            return Err(self.error_before(format!("`{word}` is no role; roles are {}", ROLES.map(role).join(", "))));
+        };
+        let axes = self.axis_list()?;
+        self.program.inputs.push(Input { name, role, axes });
+        Ok(())
+    }
+
+    fn output_declaration(&mut self) -> Result<()> {
+        self.at += 1;
+        let name = self.word("the output's name")?;
+        if self.next_is(&Token::Mark('=')) {
+            let value = self.value()?;
+            self.program.graph.results.push(value);
+        }
+        let updates = match self.next_is(&Token::Word("updates".to_string())) {
+            true => Some(self.reference(Kind::Input)? as usize),
+            false => None,
+        };
+        self.program.outputs.push(Output { name, updates });
+        Ok(())
+    }
+
+    /// `%3: [B, t] = add %1, %2`
+    fn node(&mut self, graph: &mut Graph, depth: usize) -> Result<()> {
+        let id = self.value()?;
+        if id.0 as usize != graph.nodes.len() {
+            return Err(self.error_before(format!("this node's number is its place, %{}, not %{}", graph.nodes.len(), id.0)));
+        }
+        self.mark(':')?;
+        let axes = self.axis_list()?;
+        self.mark('=')?;
+        let op = self.op(depth)?;
+        graph.nodes.push(Node { op, axes, span: Span::default() });
+        Ok(())
+    }
+
+    fn op(&mut self, depth: usize) -> Result<Op> {
+        let name = self.word("an operation")?;
+        Ok(match name.as_str() {
+            "input" => Op::Input(self.reference(Kind::Input)?),
+            "param" => Op::Param(self.number()?),
+            "const" => Op::Const(self.float()?),
+            "iota" => Op::Iota(self.axis()?),
+            "random" => Op::Random { draw: self.reference(Kind::Draw)?, noise: self.noise()? },
+            "exp" => Op::Unary(Unary::Exp, self.value()?),
+            "log" => Op::Unary(Unary::Log, self.value()?),
+            "sin" => Op::Unary(Unary::Sin, self.value()?),
+            "sqrt" => Op::Unary(Unary::Sqrt, self.value()?),
+            "recip" => Op::Unary(Unary::Recip, self.value()?),
+            "floor" => Op::Unary(Unary::Floor, self.value()?),
+            "add" => Op::Add(self.value()?, self.next_value()?),
+            "mul" => Op::Mul(self.value()?, self.next_value()?),
+            "max" => Op::Max(self.value()?, self.next_value()?),
+            "less" => Op::Less(self.value()?, self.next_value()?),
+            "where" => Op::Where(self.value()?, self.next_value()?, self.next_value()?),
+            "tanh" => Op::Composite(Composite::Tanh, self.value()?),
+            "sigmoid" => Op::Composite(Composite::Sigmoid, self.value()?),
+            "softplus" => Op::Composite(Composite::Softplus, self.value()?),
+            "abs" => Op::Composite(Composite::Abs, self.value()?),
+            "sign" => Op::Composite(Composite::Sign, self.value()?),
+            "softmax" | "log_softmax" | "logsumexp" => {
+                let of = self.comma_after_value()?;
+                let axis = self.axis()?;
+                let composite = match name.as_str() {
+                    "softmax" => Composite::Softmax(axis),
+                    "log_softmax" => Composite::LogSoftmax(axis),
+                    _ => Composite::LogSumExp(axis),
+                };
+                Op::Composite(composite, of)
+            }
+            "expand" => Op::Expand(self.value()?),
+            "rename" => {
+                let of = self.comma_after_value()?;
+                let from = self.axis()?;
+                self.arrow()?;
+                Op::Rename { of, from, to: self.axis()? }
+            }
+            "sum" => Op::Reduce { op: Reduction::Sum, of: self.comma_after_value()?, over: self.axis_list()? },
+            "reduce_max" => Op::Reduce { op: Reduction::Max, of: self.comma_after_value()?, over: self.axis_list()? },
+            "dot" => Op::Dot { a: self.comma_after_value()?, b: self.comma_after_value()?, over: self.axis_list()? },
+            "split" => {
+                let of = self.comma_after_value()?;
+                let axis = self.axis()?;
+                self.arrow()?;
+                Op::Split { of, axis, into: self.axis_list()? }
+            }
+            "join" => {
+                let of = self.comma_after_value()?;
+                let axes = self.axis_list()?;
+                self.arrow()?;
+                Op::Join { of, axes, into: self.axis()? }
+            }
+            "slice" | "pad" => {
+                let of = self.comma_after_value()?;
+                let axis = self.axis()?;
+                self.keyword("at")?;
+                let start = self.number()?;
+                self.arrow()?;
+                let into = self.axis()?;
+                if name == "slice" { Op::Slice { of, axis, start, into } } else { Op::Pad { of, axis, start, into } }
+            }
+            "concat" => {
+                let parts = self.list('[', ']', Self::value)?;
+                self.mark(',')?;
+                let along = self.axis_list()?;
+                self.arrow()?;
+                Op::Concat { parts, along, into: self.axis()? }
+            }
+            "gather" => {
+                let of = self.comma_after_value()?;
+                let axis = self.axis()?;
+                self.keyword("at")?;
+                Op::Gather { of, axis, at: self.value()? }
+            }
+            "scatter" => {
+                let of = self.comma_after_value()?;
+                let over = self.axis_list()?;
+                self.keyword("at")?;
+                let at = self.value()?;
+                self.arrow()?;
+                Op::Scatter { of, at, over, into: self.axis()? }
+            }
+            "argsort" => Op::Argsort { of: self.comma_after_value()?, axis: self.axis()? },
+            "scan" => Op::Scan(Box::new(self.scan(depth)?)),
+            "out" => Op::Out { scan: self.comma_after_value()?, index: self.number()? },
+            "stop" => Op::Stop(self.value()?),
+            "id" => Op::Id(self.value()?),
+            _ => return Err(self.error_before(format!("`{name}` is no operation"))),
+        })
+    }
+
+    fn scan(&mut self, depth: usize) -> Result<Scan> {
+        if depth >= DEPTH {
+            return Err(self.error_before(format!("scans lie within scans more than {DEPTH} deep")));
+        }
+        let axis = self.axis()?;
+        let word = self.word("`forward` or `backward`")?;
+        let direction = match word.as_str() {
+            "forward" => Direction::Forward,
+            "backward" => Direction::Backward,
+            _ => return Err(self.error_before(format!("a scan goes `forward` or `backward`, not `{word}`"))),
+        };
+        let mut operands = |name| {
+            self.keyword(name)?;
+            self.list('(', ')', Self::value)
+        };
+        let (init, xs, consts) = (operands("init")?, operands("xs")?, operands("consts")?);
+        self.mark('{')?;
+        self.end()?;
+        let mut body = Graph::default();
+        while matches!(self.peek(), Token::Value(_)) {
+            self.node(&mut body, depth + 1)?;
+            self.end()?;
+        }
+        self.keyword("results")?;
+        while *self.peek() != Token::End {
+            if !body.results.is_empty() {
+                self.mark(',')?;
+            }
+            body.results.push(self.value()?);
+        }
+        self.end()?;
+        self.mark('}')?;
+        Ok(Scan { axis, direction, init, xs, consts, body })
+    }
+
+    fn noise(&mut self) -> Result<Noise> {
+        let word = self.word("`gaussian`, `uniform` or `subset`")?;
+        match word.as_str() {
+            "gaussian" => Ok(Noise::Gaussian),
+            "uniform" => Ok(Noise::Uniform),
+            "subset" => Ok(Noise::Subset { of: self.number()? }),
+            _ => Err(self.error_before(format!("`{word}` is no noise; there is gaussian, uniform and subset"))),
+        }
+    }
+
+    // ---- names
+
+    /// A name that is declared here as number `index` of its kind; `#` and that number may follow.
+    fn declare(&mut self, kind: Kind, index: usize) -> Result<String> {
+        let name = self.word("a name")?;
+        if let Token::Hash(n) = *self.peek() {
+            if n as usize != index {
+                return Err(self.error(format!("`{name}` is number {index}, not {n}")));
+            }
+            self.at += 1;
+        }
+        self.names[kind as usize].entry(name.clone()).or_default().push(index as u32);
+        Ok(name)
+    }
+
+    /// The number of a thing by its name, its name and number, or its number.
+    fn reference(&mut self, kind: Kind) -> Result<u32> {
+        let what = match kind {
+            Kind::Axis => "axis",
+            Kind::Input => "input",
+            Kind::Draw => "draw",
+        };
+        if let Token::Hash(n) = *self.peek() {
+            self.at += 1;
+            return Ok(n);
+        }
+        let name = self.word(&format!("the {what}'s name"))?;
+        let number = match *self.peek() {
+            Token::Hash(n) => {
+                self.at += 1;
+                Some(n)
+            }
+            _ => None,
+        };
+        let numbers = self.names[kind as usize].get(&name).map_or(&[][..], Vec::as_slice);
+        match (number, numbers) {
+            (None, []) => Err(self.error_before(format!("no {what} is called `{name}`"))),
+            (None, [n]) => Ok(*n),
+            (None, _) => Err(self.error_before(format!("more than one {what} is called `{name}`: say which, as in `{name}#0`"))),
+            (Some(n), numbers) if numbers.contains(&n) => Ok(n),
+            (Some(n), _) => Err(self.error_before(format!("{what} {n} is not called `{name}`"))),
+        }
+    }
+
+    fn axis(&mut self) -> Result<AxisId> {
+        self.reference(Kind::Axis).map(AxisId)
+    }
+
+    fn axis_list(&mut self) -> Result<Vec<AxisId>> {
+        self.list('[', ']', Self::axis)
+    }
+
+    // ---- tokens
+
+    fn list<T>(&mut self, open: char, close: char, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        self.mark(open)?;
+        let mut items = Vec::new();
+        while !self.next_is(&Token::Mark(close)) {
+            if !items.is_empty() {
+                self.mark(',')?;
+            }
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    fn value(&mut self) -> Result<ValueId> {
+        match *self.peek() {
+            Token::Value(n) => {
+                self.at += 1;
+                Ok(ValueId(n))
+            }
+            _ => Err(self.expected("a value like `%3`")),
+        }
+    }
+
+    fn next_value(&mut self) -> Result<ValueId> {
+        self.mark(',')?;
+        self.value()
+    }
+
+    fn comma_after_value(&mut self) -> Result<ValueId> {
+        let value = self.value()?;
+        self.mark(',')?;
+        Ok(value)
+    }
+
+    fn number<N: std::str::FromStr>(&mut self) -> Result<N> {
+        let number = match self.peek() {
+            Token::Number(n) => n.parse().ok(),
+            _ => None,
+        };
+        let number = number.ok_or_else(|| self.expected("a whole number"))?;
+        self.at += 1;
+        Ok(number)
+    }
+
+    /// `1.5`, `-inf`, `nan`, `nan(0x7ff8000000000001)`
+    fn float(&mut self) -> Result<f64> {
+        let number = match self.peek() {
+            Token::Number(n) | Token::Word(n) => n.parse::<f64>().ok(),
+            _ => None,
+        };
+        let number = number.ok_or_else(|| self.expected("a number"))?;
+        self.at += 1;
+        if !number.is_nan() || !self.next_is(&Token::Mark('(')) {
+            return Ok(number);
+        }
+        let bits = match self.peek() {
+            Token::Number(n) => n.strip_prefix("0x").and_then(|d| u64::from_str_radix(d, 16).ok()),
+            _ => None,
+        };
+        let bits = bits.ok_or_else(|| self.expected("the bits of a NaN like `0x7ff8000000000001`"))?;
+        self.at += 1;
+        self.mark(')')?;
+        Ok(f64::from_bits(bits))
+    }
+
+    fn word(&mut self, what: &str) -> Result<String> {
+        match self.peek() {
+            Token::Word(w) => {
+                let w = w.clone();
+                self.at += 1;
+                Ok(w)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    fn keyword(&mut self, word: &str) -> Result<()> {
+        match self.next_is(&Token::Word(word.to_string())) {
+            true => Ok(()),
+            false => Err(self.expected(&format!("`{word}`"))),
+        }
+    }
+
+    fn mark(&mut self, c: char) -> Result<()> {
+        match self.next_is(&Token::Mark(c)) {
+            true => Ok(()),
+            false => Err(self.expected(&format!("`{c}`"))),
+        }
+    }
+
+    fn arrow(&mut self) -> Result<()> {
+        match self.next_is(&Token::Arrow) {
+            true => Ok(()),
+            false => Err(self.expected("`->`")),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match self.next_is(&Token::End) {
+            true => Ok(()),
+            false => Err(self.expected("the end of the line")),
+        }
+    }
+
+    /// Takes the next token if it is this one.
+    fn next_is(&mut self, token: &Token) -> bool {
+        let is = self.peek() == token && self.at < self.tokens.len();
+        self.at += usize::from(is);
+        is
+    }
+
+    /// The next token; after the last one, the end of a line.
+    fn peek(&self) -> &Token {
+        self.tokens.get(self.at).map_or(&Token::End, |(token, _)| token)
+    }
+
+    fn expected(&self, what: &str) -> ParseError {
+        match self.at < self.tokens.len() {
+            true => self.error(format!("expected {what}, found {}", self.peek().describe())),
+            false => self.error(format!("expected {what}, found the end of the text")),
+        }
+    }
+
+    fn error(&self, message: String) -> ParseError {
+        let line = self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |(_, line)| *line);
+        ParseError { line, message }
+    }
+
+    /// An error about the token just taken.
+    fn error_before(&self, message: String) -> ParseError {
+        let line = self.tokens.get(self.at.saturating_sub(1)).map_or(1, |(_, line)| *line);
+        ParseError { line, message }
+    }
+}

@@ -1,0 +1,250 @@
+//! From a checked model to graph programs: one for each entry point.
+//!
+//! A checked model says values for one sample at one point of its indices. Lowering lifts them: every index variable
+//! becomes an axis, every sample an entry of the batch axis, and the order of computation that the checker found becomes
+//! straight code and scans. Inner gradients are expanded on the way, so what comes out are plain operations.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `frame` | the graph under construction and the bodies of scans inside it |
+//! | `family` | values of equations over boxes of subscripts |
+//! | `stage` | equations in order; recurrences become scans |
+//! | `expr` | expressions |
+//! | `entry` | the programs: `train_step`, `evaluate`, `act`, `plan`, `record`, `schedules`, `init` |
+
+mod entry;
+mod expr;
+mod family;
+mod frame;
+mod stage;
+
+use std::collections::HashMap;
+
+use dsl::hir::{self, Model};
+use dsl::source::Span;
+
+use crate::ir::{AxisId, Program, Role, ValueId};
+use family::Families;
+use frame::Frame;
+
+/// What a program is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Entry {
+    /// The action while training, and the state for the next step.
+    Act,
+    /// The action while evaluating: the planner's loop, where the model has one.
+    Plan,
+    /// Losses, gradients, optimisers, slow copies, running statistics.
+    TrainStep,
+    /// Metrics and diagnostics on a segment.
+    Evaluate,
+    /// Values that are recorded when on-policy data is collected.
+    Record,
+    /// Schedules as functions of the training's progress.
+    Schedules,
+    /// Initial values of parameters, carries and running statistics.
+    Init,
+}
+
+impl Entry {
+    pub const ALL: [Entry; 7] =
+        [Entry::Act, Entry::Plan, Entry::TrainStep, Entry::Evaluate, Entry::Record, Entry::Schedules, Entry::Init];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Entry::Act => "act",
+            Entry::Plan => "plan",
+            Entry::TrainStep => "train_step",
+            Entry::Evaluate => "evaluate",
+            Entry::Record => "record",
+            Entry::Schedules => "schedules",
+            Entry::Init => "init",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Entry> {
+        Entry::ALL.into_iter().find(|e| e.name() == name)
+    }
+}
+
+/// What the caller may choose.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Samples in the batch, or environments that act at once; the model's own batch, or one, otherwise.
+    pub batch: Option<usize>,
+    /// Give out gradients, and every named equation.
+    pub observe: bool,
+    /// Values of equations that the caller gives instead, by name: `z.q`, `plan.mean`. Of a recurrence it is the start
+    /// that is given.
+    pub given: std::collections::BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LowerError {
+    #[error("the size of `{0}` is not known: bind it with a task or `--dim {0}=..`")]
+    Unbound(String),
+    #[error("{what}")]
+    Unsupported { what: String, span: Span },
+    #[error("`{model}` has no {entry}: {why}")]
+    NoEntry { model: String, entry: &'static str, why: &'static str },
+}
+
+/// Lowers one entry point of a model whose sizes are all known.
+pub fn lower(model: &Model, entry: Entry, options: Options) -> Result<Program> {
+    let mut lower = Lower::new(model, entry, options)?;
+    lower.run(entry)?;
+    let mut program = lower.program;
+    program.graph = lower.frames.remove(0).graph;
+    Ok(program)
+}
+
+/// Which of a model's systems a read belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Which {
+    Train,
+    Evaluate,
+    Act,
+}
+
+/// What an index variable stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// All its values at once, from `lo` on. From the scan at depth `scan` inwards it is the loop's present value.
+    Axis { axis: AxisId, lo: i64, size: i64, scan: Option<usize> },
+    /// The present step of an acting agent.
+    Now,
+}
+
+pub(crate) struct Lower<'m> {
+    pub(crate) model: &'m Model,
+    pub(crate) options: Options,
+    pub(crate) entry: Entry,
+    pub(crate) program: Program,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) axis_of: HashMap<hir::AxisId, AxisId>,
+    pub(crate) bindings: HashMap<hir::VarId, Binding>,
+    /// Ranges of variables cut down to what is read.
+    pub(crate) trimmed: HashMap<hir::VarId, (i64, i64)>,
+    pub(crate) families: Families,
+    /// The system whose expressions are being lowered.
+    pub(crate) which: Which,
+    /// The batch axis; none for on-policy data, whose rows are the steps themselves.
+    pub(crate) batch: Option<AxisId>,
+    /// On-policy updates: how many rows there are instead of the steps of the rollout.
+    pub(crate) rows: Option<i64>,
+    /// Values of inputs by name.
+    pub(crate) inputs: HashMap<String, ValueId>,
+    /// The running statistic being updated, which sees its old value.
+    pub(crate) updating: Option<usize>,
+    /// Running statistics that have their new value.
+    pub(crate) updated: HashMap<usize, ValueId>,
+    /// The executed action, once it is known.
+    pub(crate) action: Option<ValueId>,
+    /// In an update rule: the parameter's axes, and what the rule's names mean.
+    pub(crate) rule: Option<entry::RuleValues>,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, LowerError>;
+
+impl<'m> Lower<'m> {
+    fn new(model: &'m Model, entry: Entry, options: Options) -> Result<Lower<'m>> {
+        let mut lower = Lower {
+            model,
+            options,
+            entry,
+            program: Program { name: entry.name().to_string(), ..Program::default() },
+            frames: vec![Frame::default()],
+            axis_of: HashMap::new(),
+            bindings: HashMap::new(),
+            trimmed: HashMap::new(),
+            families: Families::default(),
+            which: Which::Train,
+            batch: None,
+            rows: None,
+            inputs: HashMap::new(),
+            updating: None,
+            updated: HashMap::new(),
+            action: None,
+            rule: None,
+        };
+        lower.set_batch()?;
+        Ok(lower)
+    }
+
+    fn set_batch(&mut self) -> Result<()> {
+        let acting = matches!(self.entry, Entry::Act | Entry::Plan);
+        let size = match &self.model.source {
+            hir::Source::Replay { batch, .. } => {
+                let own = self.size_of(&self.model.axis(batch.axis).size.clone())?;
+                Some(self.options.batch.unwrap_or(if acting { 1 } else { own }))
+            }
+            hir::Source::Rollout { minibatch, .. } => {
+                if matches!(self.entry, Entry::TrainStep | Entry::Evaluate) {
+                    self.rows = Some(self.options.batch.map_or(*minibatch as i64, |b| b as i64));
+                }
+                if acting { Some(self.options.batch.unwrap_or(1)) } else { None }
+            }
+        };
+        if let Some(size) = size {
+            let axis = self.program.new_axis("B", size);
+            self.batch = Some(axis);
+            if let hir::Source::Replay { batch, .. } = &self.model.source {
+                self.axis_of.insert(batch.axis, axis);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn system(&self) -> &'m hir::System {
+        match self.which {
+            Which::Train => &self.model.train,
+            Which::Evaluate => &self.model.evaluate,
+            Which::Act => self.model.act.as_ref().map_or(&self.model.train, |a| &a.system),
+        }
+    }
+
+    pub(crate) fn size_of(&self, size: &hir::Size) -> Result<usize> {
+        match size.value() {
+            Some(n) if n >= 0 => Ok(n as usize),
+            _ => Err(LowerError::Unbound(size.symbols().first().unwrap_or(&"?").to_string())),
+        }
+    }
+
+    /// The program's axis for an axis of the model.
+    pub(crate) fn axis(&mut self, axis: hir::AxisId) -> Result<AxisId> {
+        if let Some(id) = self.axis_of.get(&axis) {
+            return Ok(*id);
+        }
+        let info = self.model.axis(axis);
+        let size = self.size_of(&info.size.clone())?;
+        let id = self.program.new_axis(&info.name.clone(), size);
+        self.axis_of.insert(axis, id);
+        Ok(id)
+    }
+
+    pub(crate) fn axes(&mut self, axes: &[hir::AxisId]) -> Result<Vec<AxisId>> {
+        axes.iter().map(|a| self.axis(*a)).collect()
+    }
+
+    /// An array that the caller gives, as a value of the outermost graph.
+    pub(crate) fn input(&mut self, name: String, role: Role, axes: Vec<AxisId>, span: Span) -> ValueId {
+        if let Some(v) = self.inputs.get(&name) {
+            return *v;
+        }
+        let number = self.program.inputs.len() as u32;
+        self.program.inputs.push(crate::ir::Input { name: name.clone(), role, axes: axes.clone() });
+        let v = self.frames[0].graph.push(crate::ir::Op::Input(number), axes, span);
+        self.inputs.insert(name, v);
+        v
+    }
+
+    pub(crate) fn unsupported<T>(&self, what: impl Into<String>, span: Span) -> Result<T> {
+        Err(LowerError::Unsupported { what: what.into(), span })
+    }
+
+    pub(crate) fn output(&mut self, name: impl Into<String>, value: ValueId, updates: Option<String>) {
+        let updates = updates.and_then(|n| self.program.input(&n));
+        self.program.outputs.push(crate::ir::Output { name: name.into(), updates });
+        self.frames[0].graph.results.push(value);
+    }
+}

@@ -1,0 +1,17 @@
+//! What tests of this crate and of backends are written with (feature `testing`): small programs by hand, random
+//! programs from a seed, and gradients by finite differences.
+
+mod draft;
+mod finite;
+mod generate;
+mod rng;
+mod smooth;
+
+pub use draft::{Draft, NOWHERE};
+pub use finite::{Mismatch, check_gradient, directional, finite_difference};
+pub use generate::{random_program, random_scalar_program};
+pub use rng::Rng;
+pub use smooth::roughness;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Losses, gradients, values and one step of the baselines against independent PyTorch code (`tests/reference`).
+
+mod support;
+
+use compiler::lower::Entry;
+use compiler::run::{Call, Tensors, call};
+use support::{difference, load, model, project};
+
+/// Runs an entry point on the oracle's inputs and compares everything it states.
+fn agrees(name: &str, file: &str, entry: Entry, double: bool, bound: f64) {
+    let root = std::env::var("ORACLE").map(std::path::PathBuf::from).unwrap_or_else(|_| project("tests/reference"));
+    let model = model(&root.join(format!("models/{name}_small.wm")), &[("O", 5), ("A", 2)]);
+    let given = load(&root.join(format!("data/{file}.in.safetensors")));
+    let want = load(&root.join(format!("data/{file}.out.safetensors")));
+    let observe = true;
+    let have =
+        call(&model, &Call { entry, observe, double, ..Call::default() }, &given).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let mut wrong: Vec<String> = Vec::new();
+    let mut compared = 0;
+    for (name, want) in want.iter().filter(|(name, _)| given_out(entry, name)) {
+        let Some(have) = lookup(&have, entry, name) else {
+            wrong.push(format!("{name} is not given out"));
+            continue;
+        };
+        compared += 1;
+        let apart = difference(have, want);
+        let zero = want.data.iter().all(|x| *x == 0.0) && have.data.iter().all(|x| x.abs() < 1e-12);
+        if (apart.is_nan() || apart > bound) && !zero {
+            wrong.push(format!("{name} is off by {apart:.1e} (shape {:?}, wanted {:?})", have.shape, want.shape));
+        }
+    }
+    println!("{file}: {compared} tensors compared, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{file}:\n{}", wrong.join("\n"));
+}
+
+/// The oracle of a decision states both actions, of which a program gives its own, and the planner's answer, which is no
+/// equation of the model's.
+fn given_out(entry: Entry, name: &str) -> bool {
+    match name {
+        "act.train" => entry == Entry::Act,
+        "act.eval" => entry == Entry::Plan,
+        _ => !name.starts_with("value.found."),
+    }
+}
+
+fn lookup<'a>(have: &'a Tensors, entry: Entry, name: &str) -> Option<&'a compiler::run::Tensor> {
+    match (entry, name) {
+        (Entry::Act, "act.train") | (Entry::Plan, "act.eval") => have.get("action"),
+        _ => have.get(name),
+    }
+}
+
+#[test]
+fn sac() {
+    agrees("sac", "sac", Entry::TrainStep, true, 1e-9);
+    agrees("sac", "sac", Entry::TrainStep, false, 1e-4);
+}
+
+#[test]
+fn tdmpc2() {
+    agrees("tdmpc2", "tdmpc2", Entry::TrainStep, true, 1e-9);
+    agrees("tdmpc2", "tdmpc2", Entry::TrainStep, false, 1e-4);
+    agrees("tdmpc2", "tdmpc2_evaluate", Entry::Evaluate, true, 1e-9);
+}
+
+#[test]
+fn tdmpc2_decides() {
+    for entry in [Entry::Act, Entry::Plan] {
+        agrees("tdmpc2", "tdmpc2_act", entry, true, 1e-9);
+        agrees("tdmpc2", "tdmpc2_act", entry, false, 1e-4);
+    }
+}
+
+#[test]
+fn dreamerv3() {
+    agrees("dreamerv3", "dreamerv3", Entry::TrainStep, true, 1e-9);
+    agrees("dreamerv3", "dreamerv3", Entry::TrainStep, false, 1e-4);
+    agrees("dreamerv3", "dreamerv3_evaluate", Entry::Evaluate, true, 1e-9);
+}
+
+#[test]
+fn ppo() {
+    agrees("ppo", "ppo", Entry::TrainStep, true, 1e-9);
+    agrees("ppo", "ppo", Entry::TrainStep, false, 1e-4);
+    agrees("ppo", "ppo_record", Entry::Record, true, 1e-9);
+}
