@@ -37,9 +37,13 @@ fn all(sizes: (u64, u64)) -> Vec<Model> {
     FILES.iter().flat_map(|(file, _)| of(file, sizes)).collect()
 }
 
-/// Only on-policy models record values; all else every model can do.
+/// Only PPO is on-policy and records values; SAC has no model of the world to measure. All else every model can do.
 fn expected(model: &Model, entry: Entry) -> bool {
-    entry != Entry::Record || model.name == "Ppo"
+    match entry {
+        Entry::Record => model.name == "Ppo",
+        Entry::Evaluate => model.name != "Sac",
+        _ => true,
+    }
 }
 
 #[test]
@@ -70,7 +74,7 @@ fn every_entry_lowers_and_holds_the_invariants() {
 fn structure() {
     let mut table = String::new();
     for model in all((17, 6)) {
-        for entry in [Entry::TrainStep, Entry::Plan, Entry::Evaluate] {
+        for entry in [Entry::TrainStep, Entry::Plan, Entry::Evaluate].into_iter().filter(|e| expected(&model, *e)) {
             let mut program = lower(&model, entry, Options::default()).unwrap_or_else(|e| panic!("{e}"));
             let before = program.counts();
             simplify(&mut program);
