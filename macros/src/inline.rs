@@ -52,6 +52,7 @@ pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenS
     let embedded = Embedded { name: NAME, text: &printed.text, imports: &imports };
     let place = |name: &str| printed.following("model", name).unwrap_or_else(Span::call_site);
     let mut expansion = report::inline(&checked, &printed);
+    expansion.extend(report::no_model(&checked, Span::call_site()));
     expansion.extend(emit::modules(&checked.models, embedded, |model| place(&model.name)));
     expansion.extend(emit::track(imports.values().map(|i| i.path.as_path())));
     Ok(expansion)
