@@ -30,7 +30,7 @@ fn main() {
                 for entry in Entry::ALL {
                     let label = format!("{name}:{}:{}", model.name, entry.name());
                     if !wanted.is_empty() && !label.contains(&wanted[0]) { continue; }
-                    match lower(model, entry, Options { batch: None, observe: false }) {
+                    match lower(model, entry, Options::default()) {
                         Ok(mut program) => {
                             if let Err(e) = ir::verify::verify(&program) {
                                 println!("{label}: VERIFY {e}");

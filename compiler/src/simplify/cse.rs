@@ -8,16 +8,11 @@
 
 use std::collections::HashMap;
 
-use super::{keep_order, result_order};
-use crate::ir::{AxisId, Composite, Direction, Graph, Node, Noise, Op, Program, Reduction, ValueId};
+use crate::ir::{AxisId, Composite, Direction, Graph, Noise, Op, Program, Reduction, ValueId};
 
 /// Merges equal values throughout a program.
 pub fn cse(program: &mut Program) {
-    let order = result_order(program);
-    let graph = std::mem::take(&mut program.graph);
-    let (mut graph, _) = Numbers::default().graph(graph);
-    keep_order(&mut graph, order);
-    program.graph = graph;
+    super::change(program, |_, graph| Numbers::default().graph(graph).0);
 }
 
 /// What a value is, in words.
@@ -43,12 +38,20 @@ impl Numbers {
             let key = key(&op, &node.axes, &body, |v| numbers[v.0 as usize]);
             let next = self.0.len() as u32;
             let number = *self.0.entry(key).or_insert(next);
-            let v = *first.entry(number).or_insert_with(|| {
-                numbers.push(number);
-                graph.nodes.push(Node { op, axes: node.axes, span: node.span });
-                ValueId(graph.nodes.len() as u32 - 1)
+            new_of.push(match first.get(&number) {
+                Some(v) => {
+                    // Of two storage orders the smaller one, whichever comes first.
+                    let axes = &mut graph.nodes[v.0 as usize].axes;
+                    *axes = std::mem::take(axes).min(node.axes);
+                    *v
+                }
+                None => {
+                    numbers.push(number);
+                    let v = graph.push(op, node.axes, node.span);
+                    first.insert(number, v);
+                    v
+                }
             });
-            new_of.push(v);
         }
         graph.results = old.results.iter().map(|v| new_of[v.0 as usize]).collect();
         let results = graph.results.iter().map(|v| numbers[v.0 as usize]).collect();

@@ -36,8 +36,7 @@ pub fn hoist(program: &mut Program) {
 /// [`hoist`], telling what it costs; loops out of which no product was moved are left out.
 pub fn hoist_logged(program: &mut Program) -> Vec<Hoisted> {
     let mut log = Vec::new();
-    let graph = std::mem::take(&mut program.graph);
-    program.graph = hoist_graph(&program.axes, graph, &mut log);
+    super::change(program, |axes, graph| hoist_graph(axes, graph, &mut log));
     log
 }
 

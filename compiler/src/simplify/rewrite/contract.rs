@@ -125,7 +125,7 @@ pub(super) const RULES: &[Rule] = &[
         equation: "dot(x, y, over nothing) = x y",
         on: &["dot"],
         apply: |cx, node| match &node.op {
-            Op::Dot { a, b, over } if over.is_empty() => Some(cx.mul(*a, *b)),
+            Op::Dot { a, b, over } if over.is_empty() => Some(cx.emit(Op::Mul(*a, *b), node.axes.clone())),
             _ => None,
         },
     },

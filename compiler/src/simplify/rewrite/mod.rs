@@ -32,7 +32,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use self::cx::Cx;
 use super::dce::sweep;
-use super::{keep_order, result_order};
 use crate::ir::{Axis, Graph, Node, Op, Program, ValueId};
 
 /// One equation: what it says, the operations that its left side can be, and the right side, if it applies.
@@ -66,11 +65,7 @@ pub fn rewrite(program: &mut Program) {
 /// [`rewrite`], telling which rules were used.
 pub fn rewrite_logged(program: &mut Program) -> Log {
     let mut log = Log::new();
-    let order = result_order(program);
-    let graph = std::mem::take(&mut program.graph);
-    let mut graph = Pass { axes: &mut program.axes, index: &index(), log: &mut log }.graph(graph);
-    keep_order(&mut graph, order);
-    program.graph = graph;
+    super::change(program, |axes, graph| Pass { axes, index: &index(), log: &mut log }.graph(graph));
     log
 }
 

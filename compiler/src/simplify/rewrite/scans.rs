@@ -138,15 +138,6 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        equation: "the final carry that every step leaves as it is = the first",
-        on: &["out"],
-        apply: |cx, node| {
-            let (scan, index) = scan_of(cx, node)?;
-            let stays = index < scan.init.len() && is_param(&scan.body, scan.body.results[index], index);
-            stays.then(|| scan.init[index])
-        },
-    },
-    Rule {
         equation: "the steps that a scan gives out as it got them = what it got",
         on: &["out"],
         apply: |cx, node| {
