@@ -54,6 +54,15 @@ fn every_word_of_the_language_is_highlighted() {
     }
 }
 
+/// The functions of the language, no more and no fewer: those of the prelude are calls like a user's.
+#[test]
+fn every_builtin_is_highlighted() {
+    let pattern = grammar()["repository"]["builtin"]["match"].as_str().unwrap().to_string();
+    let (_, rest) = pattern.split_once('(').unwrap();
+    let known: BTreeSet<&str> = rest.split_once(')').unwrap().0.split('|').collect();
+    assert_eq!(known, dsl::builtins().collect());
+}
+
 #[test]
 fn what_is_included_exists() {
     fn includes(value: &Value, into: &mut Vec<String>) {

@@ -33,6 +33,24 @@ impl Token {
 const LONG: [&str; 10] = ["..=", "::", "->", "..", "==", "!=", "<=", ">=", "&&", "||"];
 const SHORT: &str = "()[]{},.:=~+-*/@%^!<>";
 
+/// The length of the long sign that starts here.
+fn long(bytes: &[u8]) -> Option<usize> {
+    let second = bytes.get(1).filter(|b| matches!(b, b'.' | b':' | b'>' | b'=' | b'&' | b'|'))?;
+    let found = LONG.iter().find(|long| long.as_bytes()[1] == *second && bytes.starts_with(long.as_bytes()));
+    found.map(|long| long.len())
+}
+
+/// Whether a word cannot be a name.
+pub fn is_reserved(word: &str) -> bool {
+    // By first letter and length most words are settled.
+    RESERVED.iter().any(|r| r.len() == word.len() && r.as_bytes()[0] == word.as_bytes()[0] && *r == word)
+}
+
+/// Whether two signs that follow each other would read as a longer one: `-` and `>`.
+pub(crate) fn joins(first: &str, second: &str) -> bool {
+    LONG.iter().any(|long| long.strip_prefix(first).is_some_and(|rest| !rest.is_empty() && second.starts_with(&rest[..1])))
+}
+
 /// Words that start an item of a file.
 pub const ITEM_WORDS: [&str; 8] = ["use", "model", "block", "fn", "dist", "planner", "optimizer", "tasks"];
 
@@ -127,14 +145,10 @@ pub fn tokens(text: &str) -> Vec<Token> {
     let mut at = 0;
     while at < bytes.len() {
         let lo = at;
-        let rest = &text[at..];
         let c = bytes[at];
         let kind = if c.is_ascii_whitespace() {
             at += 1;
             continue;
-        } else if rest.starts_with("//") {
-            at += rest.find('\n').unwrap_or(rest.len());
-            Kind::Comment
         } else if c.is_ascii_digit() {
             at = number_end(bytes, at);
             Kind::Number
@@ -143,7 +157,12 @@ pub fn tokens(text: &str) -> Vec<Token> {
                 at += 1;
             }
             Kind::Word
+        } else if bytes[at..].starts_with(b"//") {
+            let rest = &text[at..];
+            at += rest.find('\n').unwrap_or(rest.len());
+            Kind::Comment
         } else if c == b'"' {
+            let rest = &text[at..];
             match rest[1..].find(['"', '\n']) {
                 Some(end) if bytes[at + 1 + end] == b'"' => {
                     at += end + 2;
@@ -154,14 +173,14 @@ pub fn tokens(text: &str) -> Vec<Token> {
                     Kind::UnclosedText
                 }
             }
-        } else if let Some(long) = LONG.iter().find(|p| rest.starts_with(**p)) {
-            at += long.len();
+        } else if let Some(long) = long(&bytes[at..]) {
+            at += long;
             Kind::Punct
         } else if SHORT.as_bytes().contains(&c) {
             at += 1;
             Kind::Punct
         } else {
-            at += rest.chars().next().map_or(1, char::len_utf8);
+            at += text[at..].chars().next().map_or(1, char::len_utf8);
             Kind::Bad
         };
         tokens.push(Token { kind, lo, hi: at });

@@ -13,10 +13,11 @@ pub mod folders;
 pub mod hir;
 pub mod lex;
 pub mod parse;
+mod prelude;
 mod resolve;
 pub mod source;
 
-pub use check::check;
+pub use check::{builtins, check};
 use diagnostics::Diagnostic;
 use source::Sources;
 

@@ -5,21 +5,11 @@
 //! what is declared again replaced in place.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use crate::ast::{self, Bind, Item, Member, MemberKind};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::source::{FileId, Sources, Span};
-use crate::{LoadError, Loader, parse};
-
-/// Names and texts of the prelude, in the order of their file ids.
-pub(crate) const PRELUDE: [(&str, &str); 5] = [
-    ("prelude/math.wm", include_str!("prelude/math.wm")),
-    ("prelude/layers.wm", include_str!("prelude/layers.wm")),
-    ("prelude/distributions.wm", include_str!("prelude/distributions.wm")),
-    ("prelude/planners.wm", include_str!("prelude/planners.wm")),
-    ("prelude/optimizers.wm", include_str!("prelude/optimizers.wm")),
-];
+use crate::{LoadError, Loader, parse, prelude};
 
 /// The most files that one model may be spread over.
 const MAX_FILES: usize = 256;
@@ -35,24 +25,25 @@ type Namespace = BTreeMap<String, ItemRef>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// By [`FileId`].
+    /// By [`FileId`]; empty for files of the prelude, whose items are parsed when they are wanted.
     pub files: Vec<ast::File>,
     /// By [`FileId`]; empty for files of the prelude.
     pub namespaces: Vec<Namespace>,
-    pub prelude: Namespace,
 }
 
 impl Program {
     /// What a name means in a file: its own items, then the prelude's.
     pub(crate) fn find(&self, file: FileId, name: &str) -> Option<&Item> {
-        let place = self.namespaces.get(file.0 as usize).and_then(|n| n.get(name)).or_else(|| self.prelude.get(name))?;
-        Some(&self.files[place.file].items[place.item])
+        match self.namespaces.get(file.0 as usize).and_then(|n| n.get(name)) {
+            Some(place) => Some(&self.files[place.file].items[place.item]),
+            None => prelude::find(name),
+        }
     }
 
     /// All names that a file can see.
     pub(crate) fn names(&self, file: FileId) -> impl Iterator<Item = &str> {
         let own = self.namespaces.get(file.0 as usize).into_iter().flat_map(|n| n.keys());
-        own.chain(self.prelude.keys()).map(String::as_str)
+        own.map(String::as_str).chain(prelude::names().map(|name| name as &str))
     }
 }
 
@@ -69,11 +60,6 @@ pub(crate) fn name_of(item: &Item) -> Option<&ast::Ident> {
     }
 }
 
-fn prelude_files() -> &'static [ast::File] {
-    static FILES: OnceLock<Vec<ast::File>> = OnceLock::new();
-    FILES.get_or_init(|| PRELUDE.iter().enumerate().map(|(i, (_, text))| parse::parse(FileId(i as u32), text).0).collect())
-}
-
 /// Reads a text and everything it uses. The id of the text itself comes back with the program.
 pub(crate) fn load(
     name: &str,
@@ -83,15 +69,9 @@ pub(crate) fn load(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (Program, FileId) {
     let mut program = Program::default();
-    for ((name, text), tree) in PRELUDE.iter().zip(prelude_files()) {
-        sources.add(*name, *text, true);
-        let file = program.files.len();
-        for (item, node) in tree.items.iter().enumerate() {
-            if let Some(name) = name_of(node) {
-                program.prelude.insert(name.text.clone(), ItemRef { file, item });
-            }
-        }
-        program.files.push(tree.clone());
+    for (name, text) in prelude::FILES {
+        sources.add(name, text, true);
+        program.files.push(ast::File::default());
         program.namespaces.push(Namespace::new());
     }
     let mut files = Files { loader, sources, diagnostics, program, modules: BTreeMap::new(), open: Vec::new() };

@@ -82,7 +82,7 @@ fn rules_without_an_example() {
         ("E0210", "diagnose { q = z[t].q where first[t] }".to_string()),
         ("E0202", "dim T = 3".to_string()),
         ("E0203", "fn f(x: [Q]) { return sum(x) }  loss f 1.0 = f(z[t].c)".to_string()),
-        ("E0203", "net f(z) -> [Q, E] via sum = mlp([8])".to_string()),
+        ("E0203", "net f(z) -> [Q, C] via sum = mlp([8])".to_string()),
         (
             "E0203",
             format!(
@@ -178,21 +178,16 @@ fn claims<'t>(text: &'t str, model: &hir::Model) -> Vec<(&'t str, String)> {
     wrong
 }
 
-/// Whether a text's lines stand in a file one after the other, moved left or right as a whole.
+/// Whether a text's lines stand in a file one after the other, whatever their columns.
 fn excerpt(text: &str, file: &str) -> Result<(), String> {
-    let shift = |lines: &[&str]| -> Vec<String> {
-        let indent = |l: &&str| l.len() - l.trim_start().len();
-        let least = lines.iter().filter(|l| !l.trim().is_empty()).map(|l| indent(&l)).min().unwrap_or(0);
-        lines.iter().map(|l| l.get(least..).unwrap_or("").trim_end().to_string()).collect()
-    };
-    let wanted: Vec<&str> = text.lines().collect();
-    let lines: Vec<&str> = file.lines().collect();
-    let want = shift(&wanted);
-    if lines.windows(wanted.len()).any(|w| shift(w) == want) {
+    let words =
+        |text: &str| -> Vec<String> { text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect() };
+    let (wanted, lines) = (words(text), words(file));
+    if lines.windows(wanted.len()).any(|w| w == wanted) {
         return Ok(());
     }
-    let missing = wanted.iter().find(|l| !lines.iter().any(|m| m.trim() == l.trim()));
-    Err(missing.map_or_else(|| "the lines stand there in another order".to_string(), ToString::to_string))
+    let missing = wanted.iter().find(|l| !lines.contains(l));
+    Err(missing.map_or_else(|| "the lines stand there in another order".to_string(), Clone::clone))
 }
 
 /// The part of the document under a heading, up to the next of its rank.

@@ -40,7 +40,7 @@ fn module(name: &Ident, model: &Model, embedded: Embedded<'_>) -> TokenStream {
     let model_name = &model.name;
     let doc = format!("The model `{model_name}`, checked when this crate was compiled.");
     let losses = model.losses.iter().map(|l| (l.name.as_str(), String::new(), l.name.as_str()));
-    let points = entry_points(model).into_iter().map(|name| (name, String::new(), name));
+    let points = model.entry_points().into_iter().map(|name| (name, String::new(), name));
     let params = model.params.iter().map(|p| (p.path.as_str(), shape(model, &p.axes), p.path.as_str()));
     let dims = model.dims.iter().filter_map(|dim| {
         let size = model.axis(dim.axis).size.value()?;
@@ -98,12 +98,6 @@ fn module(name: &Ident, model: &Model, embedded: Embedded<'_>) -> TokenStream {
             }
         }
     }
-}
-
-/// What a program can call on the compiled model.
-fn entry_points(model: &Model) -> Vec<&'static str> {
-    let points = [("train_step", true), ("evaluate", !model.metrics.is_empty()), ("act", model.act.is_some())];
-    points.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect()
 }
 
 /// `[Q = 8, A]`.

@@ -4,7 +4,7 @@
 //! a warning becomes the use of a constant that is deprecated with the warning as its note, so that
 //! `#[allow(deprecated)]` silences it and `-D warnings` does not let it pass.
 
-use dsl::diagnostics::{Diagnostic, Label, render};
+use dsl::diagnostics::{Code, Diagnostic, Label, render};
 use dsl::source::{FileId, Sources, Span as Bytes};
 use dsl::{Checked, LoadError};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -24,6 +24,12 @@ pub(crate) fn inline(checked: &Checked, printed: &Printed) -> TokenStream {
 /// All diagnostics of a file, at the literal that names it, with the lines of the file.
 pub(crate) fn included(checked: &Checked, literal: Span) -> TokenStream {
     checked.diagnostics.iter().map(|d| tell(d, (literal, literal), &snippet(&checked.sources, d))).collect()
+}
+
+/// A text without a model is no mistake of the language, and of no use to a macro.
+pub(crate) fn no_model(at: Span) -> TokenStream {
+    let text = format!("{}: there is no model in it\nhelp: write `model Name {{ .. }}`", Code::NoModel.id());
+    syn::Error::new(at, text).into_compile_error()
 }
 
 /// Why a file could not be read, in a sentence.

@@ -16,7 +16,7 @@ use dsl::diagnostics::Diagnostic;
 use dsl::hir::Model;
 
 use crate::cli::{Command, Roots, Sizes};
-use crate::files::{self, Files};
+use crate::files;
 use crate::output::{Exit, Output};
 use crate::report::Report;
 
@@ -38,7 +38,7 @@ fn one_model(path: &Path, name: Option<String>, sizes: &Sizes, roots: &Roots, ou
     let file = path.display().to_string();
     let mut report = Report::new(false);
     let checked = files::read(path)
-        .and_then(|text| Ok(dsl::check(&file, &text, &Files::beside(path, &roots.roots)?, &sizes.options(name.clone()))));
+        .and_then(|text| Ok(dsl::check(&file, &text, &files::folders(path, &roots.roots)?, &sizes.options(name.clone()))));
     let mut checked = match checked {
         Ok(checked) => checked,
         Err(unread) => {

@@ -173,24 +173,17 @@ fn task(task: &hir::Task) -> Task {
 
 /// The functions that a compiled model has, and what each gives.
 fn entry_points(model: &Model, written: &Written) -> Vec<EntryPoint> {
-    let mut points = Vec::new();
-    let mut add = |name, gives: Vec<String>| {
-        if !gives.is_empty() {
-            points.push(EntryPoint { name, gives });
+    let gives = |name: &str| match name {
+        "act" => vec!["train".to_string(), "eval".to_string()],
+        "plan" => written.planners.iter().map(|(name, _)| name.clone()).collect(),
+        "train_step" => model.losses.iter().flat_map(|l| &l.parts).map(|p| p.name.clone()).collect(),
+        "evaluate" => {
+            model.metrics.iter().map(|m| metric(model, m)).chain(model.diagnose.iter().map(|d| d.name.clone())).collect()
         }
+        "record" => records(model),
+        _ => Vec::new(),
     };
-    add("act", model.act.iter().flat_map(|_| ["train", "eval"]).map(String::from).collect());
-    add("plan", written.planners.iter().filter(|(name, _)| plans(model, name)).map(|(name, _)| name.clone()).collect());
-    add("record", records(model));
-    add("train_step", model.losses.iter().flat_map(|l| &l.parts).map(|p| p.name.clone()).collect());
-    add("evaluate", model.metrics.iter().map(|m| metric(model, m)).collect());
-    points
-}
-
-/// Whether acting runs this planner: its equations are part of the acting system then.
-fn plans(model: &Model, planner: &str) -> bool {
-    let of = |family: &hir::Family| family.name.strip_prefix(planner).is_some_and(|rest| rest.starts_with('.'));
-    model.act.as_ref().is_some_and(|act| act.system.families.iter().any(of))
+    model.entry_points().into_iter().map(|name| EntryPoint { name, gives: gives(name) }).collect()
 }
 
 fn params(model: &Model) -> Vec<Param> {

@@ -1,9 +1,9 @@
 //! The verifier: every invariant of a graph program that a later stage relies on, checked between passes.
 //!
-//! Axes are checked as sets: arrays line up by name, so each node is free to say its own storage order. Four things do
-//! depend on the order and are checked for it: an input node has the axes of its declaration, an output that updates an
-//! input has that input's axes, the axes of a random node are its counter (any order is one), and a subset lies along the
-//! last of them.
+//! Axes are checked as sets: arrays line up by name, so each node is free to say its own storage order. The order counts
+//! in two places: an input node has the axes of its declaration in their order, and the axes of a random node are its
+//! counter (any order is one), with a subset along the last of them. An output that updates an input has that input's
+//! axes; [`simplify`](crate::simplify) brings them into its order.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -88,8 +88,8 @@ impl Check<'_> {
             };
             let axes = p.graph.axes(*value);
             ensure!(
-                axes == input.axes,
-                "output `{name}` has the axes {}, `{}`, which it updates, {} (an `expand` may reorder)",
+                same(axes, &input.axes),
+                "output `{name}` has the axes {}, `{}`, which it updates, {}",
                 self.show(axes),
                 input.name,
                 self.show(&input.axes)

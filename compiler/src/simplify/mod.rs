@@ -1,7 +1,107 @@
-//! Simplification (being written).
+//! Simplification: passes from graph program to graph program that keep its numbers.
+//!
+//! | pass | |
+//! |---|---|
+//! | [`unroll`] | a scan of one step is its body |
+//! | [`coalesce`] | axes that nothing tells apart become one |
+//! | [`fold`] | constants are computed |
+//! | [`rewrite`] | local rules, one equation a rule |
+//! | [`cse`] | equal values are computed once |
+//! | [`hoist`] | work that depends on no carry leaves its loop |
+//! | [`sink`] | running sums of products leave their loop |
+//! | [`dce`] | what no output needs goes |
+//!
+//! [`simplify`] runs them in this order until none changes anything. Passes neither depend on the order of nodes that do
+//! not depend on each other nor on any hash, so equal programs give equal programs. Gradients of a simplified program
+//! are the gradients of the program; [`strip_stops`] is for when there are none left to take.
 
-use crate::ir::Program;
+mod coalesce;
+mod cse;
+mod dce;
+mod fold;
+mod hoist;
+pub mod rewrite;
+mod sink;
+mod stops;
+mod unroll;
 
-pub const PASSES: &[(&str, fn(&mut Program))] = &[];
-pub fn simplify(_: &mut Program) {}
-pub fn run_until(_: &mut Program, _: &str) {}
+use std::collections::HashMap;
+
+pub use coalesce::coalesce;
+pub use cse::cse;
+pub use dce::dce;
+pub use fold::fold;
+pub use hoist::{Hoisted, hoist, hoist_logged};
+pub use rewrite::rewrite;
+pub use sink::sink;
+pub use stops::strip_stops;
+pub use unroll::unroll;
+
+use crate::ir::{AxisId, Graph, Op, Program, ValueId, verify};
+
+/// The passes, in order, under the names that `wmc compile --dump` knows.
+pub const PASSES: &[(&str, fn(&mut Program))] = &[
+    ("unroll", unroll),
+    ("coalesce", coalesce),
+    ("fold", fold),
+    ("rewrite", rewrite::rewrite),
+    ("cse", cse),
+    ("hoist", hoist),
+    ("sink", sink),
+    ("dce", dce),
+];
+
+/// Rounds of all passes; programs come to rest long before.
+const ROUNDS: usize = 16;
+
+/// Runs the passes until the program does not change any more.
+pub fn simplify(program: &mut Program) {
+    for _ in 0..ROUNDS {
+        let before = program.clone();
+        for pass in PASSES {
+            run(program, pass);
+        }
+        if *program == before {
+            return;
+        }
+    }
+}
+
+/// Runs the passes once, up to and with the one of this name. False if there is none.
+pub fn run_until(program: &mut Program, name: &str) -> bool {
+    let Some(last) = PASSES.iter().position(|(pass, _)| *pass == name) else { return false };
+    for pass in &PASSES[..=last] {
+        run(program, pass);
+    }
+    true
+}
+
+/// Runs a pass; in debug builds the outcome is verified.
+fn run(program: &mut Program, (name, pass): &(&str, fn(&mut Program))) {
+    pass(program);
+    if cfg!(debug_assertions)
+        && let Err(error) = verify::verify(program)
+    {
+        panic!("after {name}: {error}");
+    }
+}
+
+/// The storage order of each result, which is part of a program's interface: the order that it has, or that of the input
+/// that it updates.
+fn result_order(program: &Program) -> Vec<Vec<AxisId>> {
+    let updated = |i: usize| program.inputs.get(program.outputs.get(i)?.updates?);
+    let own = |v: &ValueId| program.graph.axes(*v).to_vec();
+    program.graph.results.iter().enumerate().map(|(i, v)| updated(i).map_or_else(|| own(v), |x| x.axes.clone())).collect()
+}
+
+/// Gives a graph's results a storage order.
+fn keep_order(graph: &mut Graph, order: Vec<Vec<AxisId>>) {
+    let mut ordered: HashMap<(ValueId, Vec<AxisId>), ValueId> = HashMap::new();
+    for (i, axes) in order.into_iter().enumerate() {
+        let v = graph.results[i];
+        if graph.axes(v) != axes {
+            let span = graph.node(v).span;
+            graph.results[i] = *ordered.entry((v, axes.clone())).or_insert_with(|| graph.push(Op::Expand(v), axes, span));
+        }
+    }
+}

@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use compiler::run::{Tensor, Tensors};
+use compiler::ir::Role;
+use compiler::random::Stream;
+use compiler::run::{Call, Tensor, Tensors};
 use dsl::hir::Model;
 use safetensors::{Dtype, SafeTensors};
 
@@ -31,8 +33,17 @@ impl dsl::Loader for Folders {
 pub(crate) fn models(path: &Path, dims: &[(&str, u64)]) -> Vec<Model> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let folders = Folders(vec![path.parent().expect("a folder").to_path_buf(), project("models")]);
+    checked(&path.display().to_string(), &text, &folders, dims)
+}
+
+/// The model of a text that uses no other file.
+pub(crate) fn inline(text: &str, dims: &[(&str, u64)]) -> Model {
+    checked("test.wm", text, &dsl::NoLoader, dims).pop().expect("a model")
+}
+
+fn checked(name: &str, text: &str, loader: &dyn dsl::Loader, dims: &[(&str, u64)]) -> Vec<Model> {
     let options = dsl::Options { dims: dims.iter().map(|(n, s)| (n.to_string(), *s)).collect(), ..dsl::Options::default() };
-    let checked = dsl::check(&path.display().to_string(), &text, &folders, &options);
+    let checked = dsl::check(name, text, loader, &options);
     let errors: Vec<String> = checked
         .diagnostics
         .iter()
@@ -46,6 +57,26 @@ pub(crate) fn models(path: &Path, dims: &[(&str, u64)]) -> Vec<Model> {
 /// The one model of a file.
 pub(crate) fn model(path: &Path, dims: &[(&str, u64)]) -> Model {
     models(path, dims).pop().expect("a model")
+}
+
+/// Made-up values for everything that must be given: data and records. Flags hold now and then, actions stay in range.
+pub(crate) fn made_up(model: &Model, call: &Call) -> Tensors {
+    let program = compiler::run::program(model, call, &Tensors::new()).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    let flags: Vec<String> =
+        model.inputs.iter().filter(|i| i.dtype == dsl::hir::Dtype::Bool).map(|i| format!("data.{}", i.name)).collect();
+    let given = program.inputs.iter().filter(|i| matches!(i.role, Role::Data | Role::Record));
+    given
+        .map(|input| {
+            let shape: Vec<usize> = input.axes.iter().map(|a| program.size(*a)).collect();
+            let random = Stream::new(&input.name, 1, "made up", 0);
+            let number = |i: u64| match flags.contains(&input.name) {
+                true => f64::from(u8::from(random.uniform(i) < 0.2)),
+                false => 1.8 * random.uniform(i) - 0.9,
+            };
+            let data = (0..shape.iter().product::<usize>() as u64).map(number).collect();
+            (input.name.clone(), Tensor { shape, data })
+        })
+        .collect()
 }
 
 pub(crate) fn load(path: &Path) -> Tensors {

@@ -190,7 +190,7 @@ impl<'a> Ctx<'a> {
         }
         let env = scope.child();
         let outer_expected = self.expected.take();
-        let user = (f.span.file.0 as usize) >= crate::resolve::PRELUDE.len();
+        let user = !crate::prelude::holds(f.span.file);
         let value = match self.bind_params(&f.name.text, &f.params, args, &env, span, user) {
             Some(()) => self.run(&f.body, &env, &f.name, f.span),
             None => Value::Error,

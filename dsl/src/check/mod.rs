@@ -113,6 +113,11 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
     Checked { sources, models, diagnostics }
 }
 
+/// Names of the functions that the language itself has; all others are prelude text.
+pub fn builtins() -> impl Iterator<Item = &'static str> {
+    builtins::Builtin::ALL.iter().map(|b| b.name())
+}
+
 fn check_model(program: &Program, flat: &Flat, options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Option<hir::Model> {
     let mut cx = Ctx::new(program, flat, options);
     let model = stacker::maybe_grow(1 << 20, 8 << 20, || cx.model());
@@ -255,7 +260,7 @@ impl<'a> Ctx<'a> {
     /// Says something once. A mistake inside a function of the prelude is shown where the user called it.
     fn report(&mut self, diagnostic: Diagnostic) {
         let mut d = diagnostic;
-        let in_prelude = |s: Span| (s.file.0 as usize) < resolve::PRELUDE.len();
+        let in_prelude = |s: Span| crate::prelude::holds(s.file);
         if in_prelude(d.primary.span)
             && let Some((name, call)) = self.calls.iter().rev().find(|(_, s)| !in_prelude(*s)).cloned()
         {

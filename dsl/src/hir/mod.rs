@@ -340,4 +340,21 @@ impl Model {
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.0 as usize]
     }
+
+    /// Whether acting runs a planner: equations of its own are a planner's.
+    pub fn plans(&self) -> bool {
+        self.act.as_ref().is_some_and(|act| !act.system.families.is_empty())
+    }
+
+    /// What the compiled model can be asked for.
+    pub fn entry_points(&self) -> Vec<&'static str> {
+        let points = [
+            ("act", self.act.is_some()),
+            ("plan", self.plans()),
+            ("train_step", !self.losses.is_empty()),
+            ("evaluate", !self.metrics.is_empty() || !self.diagnose.is_empty()),
+            ("record", !self.records.is_empty()),
+        ];
+        points.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect()
+    }
 }

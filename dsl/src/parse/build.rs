@@ -1,29 +1,34 @@
 //! From the grammar's pairs to the syntax tree.
 //!
-//! The grammar guarantees the shape of every pair, so this code takes children in order.
-//! The only errors it can find are numbers without a value and expressions that are too deep.
+//! The grammar guarantees the shape of every pair, so this code takes children in order. Expressions are flat in the
+//! grammar; [`super::operators`] groups them. The only errors to be found here are numbers without a value, expressions
+//! that are too deep, and chains of operators that do not chain.
 
 use pest::iterators::{Pair, Pairs};
 
 use super::Rule;
+use super::pack::Packed;
 use crate::ast::*;
-use crate::diagnostics::{Code, Diagnostic};
-use crate::source::{FileId, Span};
+use crate::diagnostics::Diagnostic;
+use crate::source::Span;
+
+/// No more diagnostics than this are kept from one text; more help nobody.
+pub(super) const MAX_DIAGNOSTICS: usize = 100;
 
 pub(super) struct Build<'a> {
-    pub file: FileId,
-    /// Where the parsed slice starts in its file.
+    pub packed: &'a Packed<'a>,
+    /// Where the parsed slice starts in the packed text.
     pub base: usize,
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }
 
-type P<'i> = Pair<'i, Rule>;
+pub(super) type P<'i> = Pair<'i, Rule>;
 
 /// Children of a pair, taken in order.
-struct Children<'i>(std::iter::Peekable<Pairs<'i, Rule>>);
+pub(super) struct Children<'i>(pub(super) std::iter::Peekable<Pairs<'i, Rule>>);
 
 impl<'i> Children<'i> {
-    fn of(pair: P<'i>) -> Children<'i> {
+    pub(super) fn of(pair: P<'i>) -> Children<'i> {
         Children(pair.into_inner().peekable())
     }
 
@@ -34,17 +39,17 @@ impl<'i> Children<'i> {
         }
     }
 
-    fn take(&mut self) -> P<'i> {
+    pub(super) fn take(&mut self) -> P<'i> {
         self.skip_words();
         self.0.next().expect("the grammar gives this child")
     }
 
-    fn next_if(&mut self, rule: Rule) -> Option<P<'i>> {
+    pub(super) fn next_if(&mut self, rule: Rule) -> Option<P<'i>> {
         self.skip_words();
         self.0.next_if(|p| p.as_rule() == rule)
     }
 
-    fn rest(mut self) -> impl Iterator<Item = P<'i>> {
+    pub(super) fn rest(mut self) -> impl Iterator<Item = P<'i>> {
         std::iter::from_fn(move || {
             self.skip_words();
             self.0.next()
@@ -110,22 +115,24 @@ fn is_word(rule: Rule) -> bool {
 }
 
 impl Build<'_> {
-    fn span(&self, pair: &P<'_>) -> Span {
-        let s = pair.as_span();
-        // A pair may run over the white space and comments behind it; the text itself does not.
-        let mut text = s.as_str().trim_end();
-        loop {
-            let line = text.rfind('\n').map_or(0, |i| i + 1);
-            match text[line..].find("//") {
-                Some(at) if text[line..line + at].matches('"').count().is_multiple_of(2) => text = text[..line + at].trim_end(),
-                _ => break,
-            }
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
+        if self.diagnostics.len() < MAX_DIAGNOSTICS {
+            self.diagnostics.push(diagnostic);
         }
-        Span::new(self.file, self.base + s.start(), self.base + s.start() + text.len())
     }
 
-    fn ident(&self, pair: P<'_>) -> Ident {
-        Ident { text: pair.as_str().to_string(), span: self.span(&pair) }
+    pub(super) fn span(&self, pair: &P<'_>) -> Span {
+        let s = pair.as_span();
+        self.packed.span(self.base + s.start(), self.base + s.end())
+    }
+
+    /// The one token of a pair as it was written.
+    pub(super) fn shown(&self, pair: &P<'_>) -> &str {
+        self.packed.token(self.base + pair.as_span().start()).map_or("", |token| self.packed.shown(token))
+    }
+
+    pub(super) fn ident(&self, pair: P<'_>) -> Ident {
+        Ident { text: self.shown(&pair).to_string(), span: self.span(&pair) }
     }
 
     pub(super) fn file(&mut self, pair: P<'_>) -> File {
@@ -352,10 +359,10 @@ impl Build<'_> {
     fn loss(&mut self, mut c: Children<'_>) -> Loss {
         let name = self.ident(c.take());
         let weight_pair = c.take();
-        let weight = self.bound(Children::of(weight_pair).take());
+        let weight = self.expr(Children::of(weight_pair).take());
         let warmup = c.next_if(Rule::warmup).map(|p| {
             let mut c = Children::of(p);
-            (self.leaf(c.take()), self.leaf(c.take()))
+            (self.percent(c.take()), self.percent(c.take()))
         });
         let optimizer = c.next_if(Rule::label).map(|p| self.ident(p));
         let mut parts = Vec::new();
@@ -397,7 +404,7 @@ impl Build<'_> {
         Children::of(pair).rest().map(|p| self.bind(p)).collect()
     }
 
-    fn equation(&mut self, pair: P<'_>) -> Equation {
+    pub(super) fn equation(&mut self, pair: P<'_>) -> Equation {
         let span = self.span(&pair);
         let mut c = Children::of(pair);
         let place = self.place(c.take());
@@ -415,9 +422,8 @@ impl Build<'_> {
 
     fn clause(&mut self, pair: P<'_>) -> Clause {
         let span = self.span(&pair);
-        let inner = Children::of(pair).take();
-        let rule = inner.as_rule();
-        let mut c = Children::of(inner);
+        let rule = pair.as_rule();
+        let mut c = Children::of(pair);
         let kind = match rule {
             Rule::with_init => ClauseKind::With(
                 c.rest()
@@ -510,7 +516,7 @@ impl Build<'_> {
         }
     }
 
-    fn shape(&mut self, pair: P<'_>) -> Shape {
+    pub(super) fn shape(&mut self, pair: P<'_>) -> Shape {
         let span = self.span(&pair);
         let axes = Children::of(pair)
             .rest()
@@ -518,7 +524,7 @@ impl Build<'_> {
                 let mut c = Children::of(p);
                 let name = self.ident(c.take());
                 let rest = c.next_if(Rule::rest).is_some();
-                let size = c.next_if(Rule::sum).map(|p| self.expr(p));
+                let size = c.next_if(Rule::size).map(|p| self.expr(p));
                 Axis { name, size, rest }
             })
             .collect();
@@ -538,7 +544,7 @@ impl Build<'_> {
         Call { name, args, span }
     }
 
-    fn args(&mut self, pair: P<'_>) -> Vec<Arg> {
+    pub(super) fn args(&mut self, pair: P<'_>) -> Vec<Arg> {
         Children::of(pair)
             .rest()
             .map(|p| {
@@ -557,232 +563,8 @@ impl Build<'_> {
             })
             .collect()
     }
-
-    // ---- expressions
-
-    fn node(&mut self, kind: ExprKind, span: Span) -> Expr {
-        let expr = Expr::new(kind, span);
-        if expr.depth <= MAX_DEPTH {
-            return expr;
-        }
-        if !self.diagnostics.iter().any(|d| d.code == Code::TooDeep) {
-            self.diagnostics.push(
-                Diagnostic::new(Code::TooDeep, span, "this expression is too long to read")
-                    .help("name a part of it with `let` or an equation of its own"),
-            );
-        }
-        Expr::new(ExprKind::Error, span)
-    }
-
-    pub(super) fn expr(&mut self, pair: P<'_>) -> Expr {
-        match pair.as_rule() {
-            Rule::expr | Rule::and | Rule::cmp | Rule::sum | Rule::prod | Rule::bound | Rule::bound_prod => self.chain(pair),
-            Rule::range => {
-                let span = self.span(&pair);
-                let mut c = Children::of(pair);
-                let lo = self.expr(c.take());
-                self.range_behind(lo, c, span)
-            }
-            Rule::unary | Rule::bound_unary => {
-                let span = self.span(&pair);
-                let mut c = Children::of(pair);
-                let first = c.take();
-                let op = match first.as_rule() {
-                    Rule::op_sub => UnaryOp::Neg,
-                    Rule::op_not => UnaryOp::Not,
-                    _ => return self.expr(first),
-                };
-                let e = self.expr(c.take());
-                self.node(ExprKind::Unary(op, Box::new(e)), span)
-            }
-            Rule::power => {
-                let span = self.span(&pair);
-                let mut c = Children::of(pair);
-                let base = self.expr(c.take());
-                match c.rest().nth(1) {
-                    Some(exponent) => {
-                        let exponent = self.expr(exponent);
-                        self.node(ExprKind::Binary(BinaryOp::Pow, Box::new(base), Box::new(exponent)), span)
-                    }
-                    None => base,
-                }
-            }
-            Rule::postfix | Rule::bound_post => self.postfix(pair),
-            _ => self.leaf(pair),
-        }
-    }
-
-    fn bound(&mut self, pair: P<'_>) -> Expr {
-        self.expr(pair)
-    }
-
-    fn range(&mut self, lo: Expr, op: P<'_>, hi: P<'_>, span: Span) -> Expr {
-        let inclusive = op.as_rule() == Rule::op_range_eq;
-        let hi = self.expr(hi);
-        self.node(ExprKind::Range { lo: Box::new(lo), hi: Box::new(hi), inclusive }, span)
-    }
-
-    fn bound_range(&mut self, pair: P<'_>) -> Expr {
-        let span = self.span(&pair);
-        let mut c = Children::of(pair);
-        let lo = self.expr(c.take());
-        let (op, hi) = (c.take(), c.take());
-        self.range(lo, op, hi, span)
-    }
-
-    fn domain(&mut self, pair: P<'_>) -> Expr {
-        let span = self.span(&pair);
-        let mut c = Children::of(pair);
-        let first = c.take();
-        if first.as_rule() == Rule::list {
-            return self.leaf(first);
-        }
-        let lo = self.expr(first);
-        self.range_behind(lo, c, span)
-    }
-
-    /// `lo`, or `lo..hi` where a range operator and an end follow.
-    fn range_behind(&mut self, lo: Expr, c: Children<'_>, span: Span) -> Expr {
-        let mut rest = c.rest();
-        match (rest.next(), rest.next()) {
-            (Some(op), Some(hi)) => self.range(lo, op, hi, span),
-            _ => lo,
-        }
-    }
-
-    /// A chain of operators of one level, grouped from the left.
-    fn chain(&mut self, pair: P<'_>) -> Expr {
-        let mut c = Children::of(pair);
-        let mut left = self.expr(c.take());
-        let mut rest = c.rest();
-        while let (Some(op), Some(right)) = (rest.next(), rest.next()) {
-            let right = self.expr(right);
-            let op = match (op.as_rule(), op.as_str().trim()) {
-                (Rule::op_or, _) => BinaryOp::Or,
-                (Rule::op_and, _) => BinaryOp::And,
-                (Rule::op_add, _) => BinaryOp::Add,
-                (Rule::op_sub, _) => BinaryOp::Sub,
-                (Rule::op_mul, _) => BinaryOp::Mul,
-                (Rule::op_div, _) => BinaryOp::Div,
-                (Rule::op_dot, _) => BinaryOp::Dot,
-                (_, "<=") => BinaryOp::Le,
-                (_, ">=") => BinaryOp::Ge,
-                (_, "==") => BinaryOp::Eq,
-                (_, "!=") => BinaryOp::Ne,
-                (_, "<") => BinaryOp::Lt,
-                _ => BinaryOp::Gt,
-            };
-            let span = left.span.to(right.span);
-            left = self.node(ExprKind::Binary(op, Box::new(left), Box::new(right)), span);
-        }
-        left
-    }
-
-    fn postfix(&mut self, pair: P<'_>) -> Expr {
-        let mut c = Children::of(pair);
-        let first = c.take();
-        let mut e = self.leaf(first);
-        for p in c.rest() {
-            let span = e.span.to(self.span(&p));
-            let kind = match p.as_rule() {
-                Rule::index => ExprKind::Index(Box::new(e), Children::of(p).rest().map(|p| self.expr(p)).collect()),
-                Rule::field => ExprKind::Field(Box::new(e), self.ident(Children::of(p).take())),
-                Rule::args => ExprKind::Call(Box::new(e), self.args(p)),
-                Rule::update => ExprKind::Update(Box::new(e), self.rec_items(p)),
-                _ => ExprKind::Arrow(Box::new(e), self.shape(Children::of(p).take())),
-            };
-            e = self.node(kind, span);
-        }
-        e
-    }
-
-    fn rec_items(&mut self, pair: P<'_>) -> Vec<(Ident, Expr)> {
-        Children::of(pair)
-            .rest()
-            .map(|p| {
-                let mut c = Children::of(p);
-                let name = self.ident(c.take());
-                let value = match c.next_if(Rule::expr) {
-                    Some(p) => self.expr(p),
-                    None => Expr::new(ExprKind::Name(name.clone()), name.span),
-                };
-                (name, value)
-            })
-            .collect()
-    }
-
-    fn leaf(&mut self, pair: P<'_>) -> Expr {
-        let span = self.span(&pair);
-        let kind = match pair.as_rule() {
-            Rule::primary | Rule::bound_atom => return self.leaf(pair.into_inner().next().expect("a primary holds one pair")),
-            Rule::expr => return self.expr(pair),
-            Rule::number => ExprKind::Number(self.number(pair.as_str(), span)),
-            Rule::percent => {
-                let inner = pair.into_inner().next().expect("a number before the sign");
-                ExprKind::Percent(self.number(inner.as_str(), span) / 100.0)
-            }
-            Rule::string => ExprKind::Text(unquote(pair.as_str())),
-            Rule::name => ExprKind::Name(self.ident(pair)),
-            Rule::callee_word => {
-                let text = pair.as_str().trim().to_string();
-                ExprKind::Name(Ident { text, span })
-            }
-            Rule::next_ref => ExprKind::Next(self.ident(Children::of(pair).take())),
-            Rule::list => ExprKind::List(
-                Children::of(pair)
-                    .rest()
-                    .map(|p| {
-                        let mut c = Children::of(p);
-                        let first = c.take();
-                        match first.as_rule() {
-                            Rule::name => {
-                                let name = self.ident(first);
-                                match c.next_if(Rule::expr) {
-                                    Some(p) => ListItem::Axis(name, self.expr(p)),
-                                    None => ListItem::Rest(name),
-                                }
-                            }
-                            _ => ListItem::Value(self.expr(first)),
-                        }
-                    })
-                    .collect(),
-            ),
-            Rule::record_lit => ExprKind::Record(self.rec_items(pair)),
-            Rule::rollout => ExprKind::Rollout(Children::of(pair).rest().map(|p| self.equation(p)).collect()),
-            Rule::conditional => {
-                let mut c = Children::of(pair);
-                let cond = Box::new(self.expr(c.take()));
-                let then = Box::new(self.expr(c.take()));
-                let other = c.take();
-                let other = Box::new(if other.as_rule() == Rule::conditional { self.leaf(other) } else { self.expr(other) });
-                ExprKind::If { cond, then, other }
-            }
-            Rule::fold => {
-                let mut c = Children::of(pair);
-                let op = self.ident(c.take());
-                let var = self.ident(c.take());
-                let over = Box::new(self.domain(c.take()));
-                ExprKind::Fold { op, var, over, body: Box::new(self.expr(c.take())) }
-            }
-            other => unreachable!("not an expression: {other:?}"),
-        };
-        self.node(kind, span)
-    }
-
-    fn number(&mut self, text: &str, span: Span) -> f64 {
-        match text.replace('_', "").parse::<f64>() {
-            Ok(value) if value.is_finite() => value,
-            _ => {
-                self.diagnostics.push(
-                    Diagnostic::new(Code::BadNumber, span, format!("`{text}` is too large for a number"))
-                        .help("the largest number is about 1.8e308"),
-                );
-                0.0
-            }
-        }
-    }
 }
 
-fn unquote(text: &str) -> String {
+pub(super) fn unquote(text: &str) -> String {
     text.trim_matches('"').to_string()
 }

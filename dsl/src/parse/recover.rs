@@ -3,57 +3,60 @@
 use pest::Parser;
 use pest::error::{ErrorVariant, InputLocation};
 
-use super::build::Build;
+use super::build::{Build, MAX_DIAGNOSTICS};
+use super::pack::{Packed, Piece};
 use super::{Grammar, Rule};
 use crate::ast;
 use crate::diagnostics::{Code, Diagnostic};
-use crate::lex::{self, Kind, Token};
-use crate::source::{FileId, Span};
+use crate::lex::{self, Kind};
+use crate::source::Span;
 
-pub(super) fn file(file: FileId, text: &str, diagnostics: &mut Vec<Diagnostic>) -> ast::File {
-    match Grammar::parse(Rule::file, text) {
-        Ok(mut pairs) => {
-            let pair = pairs.next().expect("a file");
-            Build { file, base: 0, diagnostics }.file(pair)
-        }
-        Err(_) => Recovery { file, text, diagnostics }.file(),
+pub(super) fn file(packed: &Packed<'_>, diagnostics: &mut Vec<Diagnostic>) -> ast::File {
+    let mut recovery = Recovery { packed, diagnostics };
+    if !recovery.characters() {
+        return ast::File::default();
+    }
+    match Grammar::parse(Rule::file, &packed.text) {
+        Ok(mut pairs) => recovery.build(0).file(pairs.next().expect("a file")),
+        Err(error) => recovery.file(error),
     }
 }
 
 struct Recovery<'a> {
-    file: FileId,
-    text: &'a str,
+    packed: &'a Packed<'a>,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 impl Recovery<'_> {
-    fn file(&mut self) -> ast::File {
-        let tokens: Vec<Token> = lex::tokens(self.text).into_iter().filter(|t| t.kind != Kind::Comment).collect();
+    /// Builds what was parsed from a slice that starts at `base` of the packed text.
+    fn build(&mut self, base: usize) -> Build<'_> {
+        Build { packed: self.packed, base, diagnostics: self.diagnostics }
+    }
+
+    fn file(&mut self, error: pest::error::Error<Rule>) -> ast::File {
         let mut tree = ast::File::default();
-        if !self.characters(&tokens) || !self.brackets(&tokens) {
+        if !self.brackets() {
             return tree;
         }
         let before = self.diagnostics.len();
-        for piece in cut(self.text, &tokens, &lex::ITEM_WORDS, false) {
+        for piece in cut(self.packed, self.packed.whole(), &lex::ITEM_WORDS, false) {
             tree.items.extend(self.item(piece));
         }
         if self.diagnostics.len() == before {
             // The pieces parse and the whole does not: the cut hid the mistake.
-            if let Err(error) = Grammar::parse(Rule::file, self.text) {
-                self.report(error, 0, self.text);
-            }
+            self.report(error, self.packed.whole());
         }
         tree
     }
 
     /// Characters and texts that are no tokens.
-    fn characters(&mut self, tokens: &[Token]) -> bool {
+    fn characters(&mut self) -> bool {
         let before = self.diagnostics.len();
-        for token in tokens {
-            let span = Span::new(self.file, token.lo, token.hi);
+        for (i, token) in self.packed.tokens.iter().enumerate() {
+            let span = self.packed.token_span(i);
             let diagnostic = match token.kind {
                 Kind::Bad => {
-                    let shown = token.text(self.text);
+                    let shown = self.packed.shown(i);
                     let d = Diagnostic::new(
                         Code::BadCharacter,
                         span,
@@ -80,36 +83,31 @@ impl Recovery<'_> {
         self.diagnostics.len() == before
     }
 
-    fn brackets(&mut self, tokens: &[Token]) -> bool {
-        let mut open: Vec<Token> = Vec::new();
-        let partner = |c: &str| match c {
+    fn brackets(&mut self) -> bool {
+        let packed = self.packed;
+        let mut open: Vec<usize> = Vec::new();
+        let partner = |i: usize| match packed.shown(i) {
             "(" => ")",
             "[" => "]",
             _ => "}",
         };
-        for token in tokens.iter().filter(|t| t.kind == Kind::Punct) {
-            let shown = token.text(self.text);
-            let span = Span::new(self.file, token.lo, token.hi);
+        for (i, token) in packed.tokens.iter().enumerate().filter(|(_, t)| t.kind == Kind::Punct) {
+            let shown = token.text(packed.source);
             match shown {
-                "(" | "[" | "{" => open.push(*token),
+                "(" | "[" | "{" => open.push(i),
                 ")" | "]" | "}" => match open.pop() {
-                    Some(opening) if partner(opening.text(self.text)) == shown => {}
+                    Some(opening) if partner(opening) == shown => {}
                     Some(opening) => {
-                        let want = partner(opening.text(self.text));
                         self.diagnostics.push(
-                            Diagnostic::new(
-                                Code::Unclosed,
-                                Span::new(self.file, opening.lo, opening.hi),
-                                "this bracket is never closed",
-                            )
-                            .here(format!("opened here, needs `{want}`"))
-                            .label(span, format!("`{shown}` closes something else")),
+                            Diagnostic::new(Code::Unclosed, packed.token_span(opening), "this bracket is never closed")
+                                .here(format!("opened here, needs `{}`", partner(opening)))
+                                .label(packed.token_span(i), format!("`{shown}` closes something else")),
                         );
                         return false;
                     }
                     None => {
                         self.diagnostics.push(
-                            Diagnostic::new(Code::StrayClosing, span, format!("`{shown}` closes nothing"))
+                            Diagnostic::new(Code::StrayClosing, packed.token_span(i), format!("`{shown}` closes nothing"))
                                 .help("remove it, or open it before"),
                         );
                         return false;
@@ -118,11 +116,10 @@ impl Recovery<'_> {
                 _ => {}
             }
         }
-        if let Some(opening) = open.first() {
-            let want = partner(opening.text(self.text));
+        if let Some(&opening) = open.first() {
             self.diagnostics.push(
-                Diagnostic::new(Code::Unclosed, Span::new(self.file, opening.lo, opening.hi), "this bracket is never closed")
-                    .help(format!("add the missing `{want}`")),
+                Diagnostic::new(Code::Unclosed, packed.token_span(opening), "this bracket is never closed")
+                    .help(format!("add the missing `{}`", partner(opening))),
             );
             return false;
         }
@@ -130,59 +127,59 @@ impl Recovery<'_> {
     }
 
     fn item(&mut self, piece: Piece) -> Option<ast::Item> {
-        let slice = &self.text[piece.lo..piece.hi];
+        let packed = self.packed;
+        let (slice, base) = packed.slice(piece);
         let error = match Grammar::parse(Rule::only_item, slice) {
             Ok(mut pairs) => {
                 let inner = pairs.next().expect("an item").into_inner().next().expect("an item");
-                return Build { file: self.file, base: piece.lo, diagnostics: self.diagnostics }.item(inner);
+                return self.build(base).item(inner);
             }
             Err(error) => error,
         };
-        let tokens: Vec<Token> = lex::tokens(slice).into_iter().filter(|t| t.kind != Kind::Comment).collect();
-        let braces = (
-            tokens.iter().find(|t| t.text(slice) == "{").map(|t| t.lo),
-            tokens.last().filter(|t| t.text(slice) == "}").map(|t| t.lo),
-        );
-        let (Some(open), Some(close)) = braces else {
-            self.report(error, piece.lo, slice);
+        let open = (piece.lo..piece.hi).find(|i| packed.shown(*i) == "{");
+        let close = (piece.lo..piece.hi).next_back().filter(|i| packed.shown(*i) == "}");
+        let (Some(open), Some(close)) = (open, close) else {
+            self.report(error, piece);
             return None;
         };
-        if tokens.first().is_none_or(|t| t.text(slice) != "model") || open >= close {
-            self.report(error, piece.lo, slice);
+        if packed.shown(piece.lo) != "model" || open >= close {
+            self.report(error, piece);
             return None;
         }
-        let head = match Grammar::parse(Rule::only_model_head, &slice[..open]) {
+        let head_piece = Piece { lo: piece.lo, hi: open };
+        let head = match Grammar::parse(Rule::only_model_head, packed.slice(head_piece).0) {
             Ok(mut pairs) => {
                 let inner = pairs.next().expect("a head").into_inner().next().expect("a head");
-                Some(Build { file: self.file, base: piece.lo, diagnostics: self.diagnostics }.model_head(inner))
+                Some(self.build(base).model_head(inner))
             }
             Err(error) => {
-                self.report(error, piece.lo, &slice[..open]);
+                self.report(error, head_piece);
                 None
             }
         };
-        let inside = &slice[open + 1..close];
-        let base = piece.lo + open + 1;
-        let tokens: Vec<Token> = lex::tokens(inside).into_iter().filter(|t| t.kind != Kind::Comment).collect();
         let mut members = Vec::new();
-        for piece in cut(inside, &tokens, &lex::MEMBER_WORDS, true) {
-            let slice = &inside[piece.lo..piece.hi];
+        for piece in cut(packed, Piece { lo: open + 1, hi: close }, &lex::MEMBER_WORDS, true) {
+            let (slice, base) = packed.slice(piece);
             match Grammar::parse(Rule::only_member, slice) {
                 Ok(mut pairs) => {
                     let pair = pairs.next().expect("members");
-                    let mut build = Build { file: self.file, base: base + piece.lo, diagnostics: self.diagnostics };
+                    let mut build = self.build(base);
                     members.extend(pair.into_inner().filter(|p| p.as_rule() != Rule::EOI).map(|p| build.member(p)));
                 }
-                Err(error) => self.report(error, base + piece.lo, slice),
+                Err(error) => self.report(error, piece),
             }
         }
         let (name, extends) = head?;
-        let span = Span::new(self.file, piece.lo, piece.lo + slice.trim_end().len());
+        let span = packed.token_span(piece.lo).to(packed.token_span(close));
         Some(ast::Item::Model(ast::Model { name, extends, members, span }))
     }
 
     /// Says what was expected where the grammar stopped, in words.
-    fn report(&mut self, error: pest::error::Error<Rule>, base: usize, slice: &str) {
+    fn report(&mut self, error: pest::error::Error<Rule>, piece: Piece) {
+        if self.diagnostics.len() >= MAX_DIAGNOSTICS {
+            return;
+        }
+        let packed = self.packed;
         let at = match error.location {
             InputLocation::Pos(at) | InputLocation::Span((at, _)) => at,
         };
@@ -190,19 +187,18 @@ impl Recovery<'_> {
             ErrorVariant::ParsingError { positives, .. } => expected(positives),
             ErrorVariant::CustomError { .. } => Vec::new(),
         };
-        let found = lex::tokens(slice).into_iter().find(|t| t.lo >= at && t.kind != Kind::Comment);
+        let found = packed.token(packed.slice(piece).1 + at).filter(|i| *i < piece.hi);
         let (span, what) = match found {
-            Some(token) => (Span::new(self.file, base + token.lo, base + token.hi), format!("`{}`", token.text(slice))),
+            Some(token) => (packed.token_span(token), format!("`{}`", packed.shown(token))),
             None => {
                 // The end of the piece: point behind its last token.
-                let end = slice.trim_end().len();
-                let next = self.text[base + end..].trim_start();
-                let what = if next.is_empty() { "the end of the text".to_string() } else { "what follows".to_string() };
-                (Span::new(self.file, base + end.saturating_sub(1), base + end), what)
+                let end = piece.hi.checked_sub(1).map_or(0, |last| packed.tokens[last].hi);
+                let what = if piece.hi == packed.tokens.len() { "the end of the text" } else { "what follows" };
+                (Span::new(packed.file, end.saturating_sub(1), end), what.to_string())
             }
         };
         let wants_name = expected.contains(&"a name");
-        let word = found.filter(|t| t.kind == Kind::Word).map(|t| t.text(slice));
+        let word = found.filter(|i| packed.tokens[*i].kind == Kind::Word).map(|i| packed.shown(i));
         if let Some(word) = word.filter(|w| wants_name && lex::RESERVED.contains(w)) {
             self.diagnostics.push(
                 Diagnostic::new(Code::ReservedWord, span, format!("`{word}` is a word of the language and cannot be a name"))
@@ -221,51 +217,46 @@ impl Recovery<'_> {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    lo: usize,
-    hi: usize,
-}
-
-/// Cuts a text at depth 0 before each word that starts a piece. Members must stand first on their line
+/// Cuts a piece at depth 0 before each word that starts a smaller one. Members must stand first on their line
 /// (many of their words are labels elsewhere); there, an equation starts a piece too.
-fn cut(text: &str, tokens: &[Token], words: &[&str], members: bool) -> Vec<Piece> {
+fn cut(packed: &Packed<'_>, piece: Piece, words: &[&str], members: bool) -> Vec<Piece> {
     let mut starts = Vec::new();
     let mut depth = 0usize;
-    for (i, token) in tokens.iter().enumerate() {
-        let shown = token.text(text);
+    for i in piece.lo..piece.hi {
+        let shown = packed.shown(i);
         match shown {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth = depth.saturating_sub(1),
             _ => {}
         }
+        let token = packed.tokens[i];
+        if i == piece.lo {
+            starts.push(i);
+            continue;
+        }
         if depth > 0 || token.kind != Kind::Word {
             continue;
         }
-        let first_on_line = i == 0 || text[tokens[i - 1].hi..token.lo].contains('\n');
+        let before = packed.tokens[i - 1];
+        let first_on_line = packed.source[before.hi..token.lo].contains('\n');
         // `use tasks::dmc`: a word of a path starts nothing.
-        let in_path = i > 0 && matches!(tokens[i - 1].text(text), "use" | "::");
+        let in_path = matches!(before.text(packed.source), "use" | "::");
         let starts_item = words.contains(&shown) && !in_path && (!members || first_on_line);
-        let starts_equation = members && first_on_line && !lex::RESERVED.contains(&shown) && is_equation(text, &tokens[i..]);
-        if i == 0 || starts_item || starts_equation {
-            starts.push(token.lo);
+        let starts_equation =
+            members && first_on_line && !lex::is_reserved(shown) && is_equation(packed, Piece { lo: i, hi: piece.hi });
+        if starts_item || starts_equation {
+            starts.push(i);
         }
     }
-    if starts.is_empty() && !tokens.is_empty() {
-        starts.push(tokens[0].lo);
-    }
-    if let (Some(first), Some(token)) = (starts.first_mut(), tokens.first()) {
-        *first = token.lo;
-    }
-    let ends = starts.iter().skip(1).copied().chain([text.len()]).collect::<Vec<_>>();
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([piece.hi]).collect();
     starts.into_iter().zip(ends).map(|(lo, hi)| Piece { lo, hi }).collect()
 }
 
 /// `x =`, `x ~`, or `x[..] =`.
-fn is_equation(text: &str, tokens: &[Token]) -> bool {
+fn is_equation(packed: &Packed<'_>, piece: Piece) -> bool {
     let mut depth = 0usize;
-    for token in &tokens[1..] {
-        match token.text(text) {
+    for i in piece.lo + 1..piece.hi {
+        match packed.shown(i) {
             "[" => depth += 1,
             "]" => depth = depth.saturating_sub(1),
             "=" | "~" if depth == 0 => return true,
@@ -289,6 +280,9 @@ fn expected(rules: &[Rule]) -> Vec<&'static str> {
     let mut words: Vec<&'static str> = rules.iter().filter_map(|r| word(*r)).collect();
     words.sort_unstable();
     words.dedup();
+    if words.contains(&"an expression") {
+        words.retain(|w| !matches!(*w, "a name" | "a number" | "a statement" | "a text in quotes" | "`if`" | "`rollout`"));
+    }
     if words.contains(&"a declaration") || words.len() > 6 {
         // After an expression nearly anything may follow; a list of it all helps nobody.
         words.retain(|w| !w.starts_with("an operator") && !w.starts_with('`'));
@@ -300,7 +294,7 @@ fn word(rule: Rule) -> Option<&'static str> {
     use Rule::*;
     Some(match rule {
         EOI => "the end of the file",
-        WHITESPACE | COMMENT | w | keyword => return None,
+        letter | percent_sign => return None,
         file | only_item | item | use_decl | model | block | function | dist | planner_def | optimizer_def | tasks | kw_use
         | kw_model | kw_block | kw_fn | kw_dist => "an item (`model`, `block`, `fn`, `dist`, `use`)",
         only_member | member | input | action | dims | consts | latent | schedule | memory | net | head | param | slow
@@ -328,7 +322,7 @@ fn word(rule: Rule) -> Option<&'static str> {
         kw_of => "`of`",
         kw_let | kw_next | kw_return | kw_stack | kw_require | let_stmt | next_stmt | return_stmt | stack_stmt | require_stmt
         | stmt | assign => "a statement",
-        kw_if | conditional => "`if`",
+        kw_if | conditional | branch => "`if`",
         kw_else => "`else`",
         kw_rollout | rollout => "`rollout`",
         body => "a body in `{ }`",
@@ -348,17 +342,16 @@ fn word(rule: Rule) -> Option<&'static str> {
         number | percent => "a number",
         string => "a text in quotes",
         weight => "a weight",
-        iter | domain | bound_range | range => "a range such as `0..T`",
-        bound | bound_prod | bound_unary | bound_post | bound_atom | expr | and | cmp | sum | prod | unary | power | postfix
-        | primary | list | list_item | record_lit | rec_item | fields_of | fold | next_ref | callee_word => "an expression",
+        iter | domain | bound_range => "a range such as `0..T`",
+        bound | bound_operand | expr | size | operand | primary | group | list | list_item | list_axis | list_rest
+        | record_lit | rec_item | fields_of | fold_tail | next_ref | callee_word | minus | not => "an expression",
         index => "a subscript",
         field => "a field",
         update => "`{`",
         arrow => "`->`",
         op_eq => "`=`",
         op_draw => "`~`",
-        op_or | op_and | op_cmp | op_add | op_sub | op_mul | op_div | op_dot | op_pow => "an operator",
-        op_range | op_range_eq => "`..`",
-        op_not => "an expression",
+        infix | size_infix | bound_infix => "an operator",
+        op_range => "`..`",
     })
 }

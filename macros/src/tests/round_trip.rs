@@ -1,9 +1,11 @@
 //! A file and the same text as tokens are one model: same tree, same diagnostics, and every diagnostic finds its tokens.
 
+use std::fmt::Debug;
 use std::path::Path;
 
-use dsl::ast;
+use dsl::Options;
 use dsl::diagnostics::Diagnostic;
+use dsl::folders::Folders;
 use dsl::parse::parse;
 use dsl::source::FileId;
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
@@ -13,11 +15,11 @@ use crate::print::{Printed, print};
 /// Every model and every file of the prelude, with its name.
 fn texts() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folders = ["models", "models/experiments", "dsl/src/prelude"].map(|f| root.join(f));
+    let folders = ["models", "models/experiments", "dsl/tests/wm", "dsl/src/prelude"].map(|f| root.join(f));
     let files = folders.iter().filter_map(|f| f.read_dir().ok()).flatten().flatten().map(|e| e.path());
     let models = files.filter(|p| p.extension().is_some_and(|e| e == "wm"));
     let texts: Vec<_> = models.map(|p| (p.display().to_string(), std::fs::read_to_string(p).unwrap())).collect();
-    assert!(texts.len() >= 7, "the models are not where they were");
+    assert!(texts.len() >= 20, "the models are not where they were");
     texts
 }
 
@@ -37,8 +39,8 @@ fn displaced(tokens: TokenStream) -> TokenStream {
     tokens.into_iter().map(displace).collect()
 }
 
-/// The tree without its spans.
-fn shape(tree: &ast::File) -> String {
+/// A tree or a checked model without its spans.
+fn shape(tree: &impl Debug) -> String {
     let shown = format!("{tree:?}");
     let mut rest = shown.as_str();
     let mut shape = String::new();
@@ -68,6 +70,21 @@ fn a_file_and_its_tokens_have_one_tree() {
             let (again, diagnostics) = parse(FileId(0), &printed.text);
             assert_eq!(told(&printed.text, &diagnostics), [""; 0], "{name}\n{}", printed.text);
             assert!(shape(&again) == shape(&tree), "{name} reads differently:\n{}", printed.text);
+        }
+    }
+}
+
+#[test]
+fn a_file_and_its_tokens_are_one_model() {
+    for (name, text) in texts() {
+        let mut folders = Folders::default();
+        folders.add(Path::new(&name).parent().unwrap(), "").unwrap();
+        let check = |text: &str| dsl::check("model.wm", text, &folders, &Options::default());
+        let (file, inline) = (check(&text), check(&print(tokens(&text)).text));
+        assert!(file.diagnostics.is_empty() && inline.diagnostics.is_empty(), "{name}");
+        assert_eq!(file.models.len(), inline.models.len());
+        for (a, b) in file.models.iter().zip(&inline.models) {
+            assert!(shape(a) == shape(b), "{} of {name} differs", a.name);
         }
     }
 }

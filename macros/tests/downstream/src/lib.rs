@@ -45,6 +45,7 @@ mod tests {
         assert_eq!(paths, ham_world::PARAM_PATHS);
         let losses: Vec<&str> = model.losses.iter().map(|l| l.name.as_str()).collect();
         assert_eq!(losses, ham_world::LOSSES);
+        assert_eq!(ham_world::ENTRY_POINTS, ["act", "plan", "train_step", "evaluate"]);
     }
 
     #[test]

@@ -39,7 +39,12 @@ fn main() {
     assert_eq!(tiny::LOSSES, ["dyn", "policy"]);
     assert_eq!(tiny::losses::DYN, "dyn");
     assert_eq!(tiny::entry_points::TRAIN_STEP, "train_step");
-    assert_eq!(tiny::PARAM_PATHS.len(), tiny::model().params.len());
+    assert_eq!(tiny::ENTRY_POINTS, ["act", "train_step"]);
+    assert_eq!(tiny::PARAM_PATHS.len(), 12);
+    assert_eq!(tiny::params::ENCODER_0_WEIGHT, "encoder.0.weight");
+    assert_eq!(tiny::params::STEP_1_BIAS, "step.1.bias");
+    // Sizes that the source names are the model's; those of the task are not.
+    assert_eq!((tiny::dims::B, tiny::dims::T), (16, 4));
     assert_eq!(tiny::IMPORTS[0].0, "tasks");
     assert!(tiny::SOURCE.contains("\n    latent z { q: [Q] }\n"));
     assert!(tiny::SOURCE.contains("// A point that is pushed."));

@@ -4,33 +4,19 @@ macro_rules! scaled {
     ($name:ident, $size:expr, $weight:expr) => {
         macros::world_model! {
             use_from = "models";
-            use tasks::mine
-            model $name {
-                input  obs: [O], r: [], first: bool
-                action a: [A] in -1..1
-                dim    Q = $size
-                latent z { q: [Q] }
-                net encoder(obs) -> z   = mlp([16], silu)
-                net step(z, a)   -> [Q] = mlp([16], silu)
-                net policy(z)    -> a via tanh = mlp([16], silu)
-                source replay(capacity = 1_000) over [B = 16, T = 4]
-                z[t] = encoder(obs[t])
-                y[t] = z[t].q + step(z[t], a[t])
-                loss dyn    2 * $weight = sq(y[t] - sg(z[t+1].q))
-                loss policy 0.1 = sq(policy(z[t]) - a[t])
-                act { train = policy(z[t])  eval = policy(z[t]) }
-                optimizer main = adamw(lr = 1e-3) on all
-                train { steps = 1_000, seed_steps = 100, every = 1, updates = 1, eval_every = 500, eval_episodes = 1, seeds = [1] }
-                tasks mine
+            use tiny::Tiny
+            model $name extends Tiny {
+                dim Q = $size
+                loss dyn 2 * $weight = sq(y[t] - sg(z[t+1].q))
             }
         }
     };
 }
 
-scaled!(TwoSized, 8, 1 + 2);
+scaled!(TwoSized, 16, 1 + 2);
 
 fn main() {
-    assert_eq!(two_sized::dims::Q, 8);
+    assert_eq!(two_sized::dims::Q, 16);
     let text: String = two_sized::SOURCE.split_whitespace().collect();
     assert!(text.contains("lossdyn2*(1+2)=sq("), "{text}");
 }

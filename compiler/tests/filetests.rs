@@ -1,0 +1,118 @@
+//! Filetests of the simplifier: `filetests/*.ir`.
+//!
+//! A file holds cases. `test PASS: title` starts one; PASS is a pass, several passes separated by `+`, `simplify` or
+//! `strip_stops`. The program before follows, then a line `===`, then the program after. `BLESS=1 cargo test --test
+//! filetests` writes what the passes say into the files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use compiler::ir::Program;
+use compiler::ir::text::{parse, print};
+use compiler::ir::verify::verify;
+use compiler::simplify;
+
+struct Case {
+    passes: String,
+    title: String,
+    before: String,
+    after: String,
+}
+
+fn cases(text: &str) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut is_after = false;
+    for line in text.lines() {
+        if let Some(head) = line.strip_prefix("test ") {
+            let (passes, title) = head.split_once(':').unwrap_or((head, ""));
+            let [passes, title] = [passes, title].map(|s| s.trim().to_string());
+            cases.push(Case { passes, title, before: String::new(), after: String::new() });
+            is_after = false;
+        } else if line == "===" {
+            is_after = true;
+        } else if let Some(case) = cases.last_mut() {
+            let part = if is_after { &mut case.after } else { &mut case.before };
+            part.push_str(line);
+            part.push('\n');
+        }
+    }
+    cases
+}
+
+fn files() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let mut paths: Vec<_> = fs::read_dir(&folder).unwrap().map(|f| f.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|p| (p.display().to_string(), fs::read_to_string(&p).unwrap())).collect()
+}
+
+fn run(program: &mut Program, passes: &str) {
+    for name in passes.split('+').map(str::trim) {
+        match simplify::PASSES.iter().find(|(pass, _)| *pass == name) {
+            Some((_, pass)) => pass(program),
+            None if name == "simplify" => simplify::simplify(program),
+            None if name == "strip_stops" => simplify::strip_stops(program),
+            None => panic!("there is no pass `{name}`"),
+        }
+        verify(program).unwrap_or_else(|e| panic!("after {name}: {e}\n{}", print(program, None)));
+    }
+}
+
+fn before(file: &str, case: &Case) -> Program {
+    let program = parse(&case.before).unwrap_or_else(|e| panic!("{file}: {}: {e}\n{}", case.title, case.before));
+    verify(&program).unwrap_or_else(|e| panic!("{file}: {}: {e}\n{}", case.title, case.before));
+    program
+}
+
+#[test]
+fn filetests() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut wrong = Vec::new();
+    for (file, text) in files() {
+        let mut blessed = String::new();
+        for case in cases(&text) {
+            let mut program = before(&file, &case);
+            run(&mut program, &case.passes);
+            let after = print(&program, None);
+            if after.trim() != case.after.trim() {
+                wrong.push(format!("{file}: {}\n--- expected\n{}\n--- found\n{after}", case.title, case.after.trim()));
+            }
+            let [before, after] = [&case.before, &after].map(|t| t.trim());
+            blessed += &format!("test {}: {}\n\n{before}\n\n===\n\n{after}\n\n", case.passes, case.title);
+        }
+        if bless {
+            fs::write(&file, blessed.trim_end().to_string() + "\n").unwrap();
+        }
+    }
+    assert!(bless || wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Passes do nothing to what they have already done.
+#[test]
+fn passes_come_to_rest() {
+    for (file, text) in files() {
+        for case in cases(&text) {
+            let mut program = before(&file, &case);
+            simplify::simplify(&mut program);
+            let once = print(&program, None);
+            for (name, pass) in simplify::PASSES {
+                pass(&mut program);
+                assert_eq!(print(&program, None), once, "{file}: {}: {name} changes what is simplified", case.title);
+            }
+        }
+    }
+}
+
+/// Every rule of the rewrite table has a case.
+#[test]
+fn every_rule_is_tested() {
+    let mut used = BTreeSet::new();
+    for (file, text) in files() {
+        for case in cases(&text).iter().filter(|c| c.passes == "rewrite") {
+            used.extend(simplify::rewrite::rewrite_logged(&mut before(&file, case)).into_keys());
+        }
+    }
+    let unused: Vec<_> = simplify::rewrite::equations().filter(|e| !used.contains(e)).collect();
+    assert!(unused.is_empty(), "no case uses {unused:#?}");
+}

@@ -1,0 +1,9 @@
+//! E0106: without `use_from` there is nothing to use.
+
+macros::world_model! {
+    use tiny::Tiny
+    model Wrong extends Tiny {
+    }
+}
+
+fn main() {}
