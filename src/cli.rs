@@ -176,7 +176,7 @@ pub(crate) struct Run {
     #[arg(long = "out", value_name = "FILE.safetensors")]
     pub(crate) output: Option<PathBuf>,
 
-    /// A JSON map from our names to those of the files, which may cut and transpose:
+    /// A JSON map from our names to those of the files, which may cut, transpose and shape (see docs/graph.md):
     /// `{\"param.m.0.v.weight\": {\"tensor\": \"mem.0.in_proj\", \"rows\": [0, 128]}}`
     #[arg(long, value_name = "MAP.json")]
     pub(crate) map: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! Tensors in files: safetensors, with a map from other people's names to ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use compiler::run::{Tensor, Tensors};
@@ -21,8 +21,10 @@ pub(crate) enum TensorError {
     Map { path: String, reason: String },
     #[error("the name map wants `{wanted}` for `{name}`, which the file does not have")]
     Wanted { name: String, wanted: String },
-    #[error("the name map cuts rows {from}..{to} out of `{wanted}`, which has {rows}")]
+    #[error("the name map cuts {from}..{to} out of an axis of `{wanted}` that has {rows} entries")]
     Rows { wanted: String, from: usize, to: usize, rows: usize },
+    #[error("the name map transposes `{wanted}`, which has {axes} axes and should have two")]
+    Transpose { wanted: String, axes: usize },
     #[error("cannot write `{path}`: {reason}")]
     Write { path: String, reason: String },
 }
@@ -96,7 +98,7 @@ pub(crate) fn write(path: &Path, tensors: &Tensors, double: bool) -> Result<(), 
 
 /// Where one of our tensors is found in somebody else's file.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 enum Place {
     Name(String),
     Part {
@@ -116,13 +118,14 @@ enum Place {
     },
 }
 
-/// Renames, cuts and transposes the tensors of a file as a map says. Tensors that the map does not mention are dropped.
-pub(crate) fn mapped(tensors: &Tensors, path: &Path) -> Result<Tensors, TensorError> {
+/// Renames, cuts and transposes tensors as a map says. Of those that the map does not mention, the ones that have a name
+/// of the model's stay, and the others are dropped.
+pub(crate) fn mapped(tensors: &Tensors, path: &Path, known: &BTreeSet<String>) -> Result<Tensors, TensorError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| TensorError::Read { path: shown.clone(), reason: e.to_string() })?;
     let map: BTreeMap<String, Place> =
         serde_json::from_str(&text).map_err(|e| TensorError::Map { path: shown, reason: e.to_string() })?;
-    let mut out = Tensors::new();
+    let mut out: Tensors = tensors.iter().filter(|(n, _)| known.contains(*n)).map(|(n, t)| (n.clone(), t.clone())).collect();
     for (name, place) in map {
         let (wanted, rows, cols, transpose, shape) = match place {
             Place::Name(tensor) => (tensor, None, None, false, None),
@@ -136,8 +139,10 @@ pub(crate) fn mapped(tensors: &Tensors, path: &Path) -> Result<Tensors, TensorEr
         if let Some((from, to)) = cols {
             tensor = cut(&tensor, 1, from, to, &wanted)?;
         }
-        if let (true, [r, c]) = (transpose, tensor.shape.as_slice()) {
-            let (r, c) = (*r, *c);
+        if transpose {
+            let [r, c] = tensor.shape[..] else {
+                return Err(TensorError::Transpose { wanted, axes: tensor.shape.len() });
+            };
             tensor.data = (0..c).flat_map(|j| (0..r).map(move |i| (i, j))).map(|(i, j)| tensor.data[i * c + j]).collect();
             tensor.shape = vec![c, r];
         }
@@ -152,7 +157,7 @@ pub(crate) fn mapped(tensors: &Tensors, path: &Path) -> Result<Tensors, TensorEr
 /// Entries `from..to` along one axis.
 fn cut(tensor: &Tensor, axis: usize, from: usize, to: usize, wanted: &str) -> Result<Tensor, TensorError> {
     let rows = tensor.shape.get(axis).copied().unwrap_or(0);
-    if from > to || to > rows {
+    if from > to || to > rows || axis >= tensor.shape.len() {
         return Err(TensorError::Rows { wanted: wanted.to_string(), from, to, rows });
     }
     let inner: usize = tensor.shape[axis + 1..].iter().product();

@@ -179,7 +179,7 @@ pub fn draw_axes(program: &Program) -> Vec<(String, Vec<crate::ir::AxisId>)> {
 }
 
 /// Everything that the model gives a name to, whether or not this entry point needs it.
-fn known_names(model: &Model) -> BTreeSet<String> {
+pub fn known_names(model: &Model) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for p in &model.params {
         names.insert(format!("param.{}", p.path));

@@ -8,10 +8,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use compiler::interp::Array;
 use compiler::ir::Program;
 use compiler::ir::text::{parse, print};
 use compiler::ir::verify::verify;
 use compiler::simplify;
+use compiler::testing::Rng;
+
+#[path = "support/agree.rs"]
+mod agree;
 
 struct Case {
     passes: String,
@@ -115,4 +120,29 @@ fn every_rule_is_tested() {
     }
     let unused: Vec<_> = simplify::rewrite::equations().filter(|e| !used.contains(e)).collect();
     assert!(unused.is_empty(), "no case uses {unused:#?}");
+}
+
+/// The programs before and after give the same numbers.
+#[test]
+fn numbers_agree() {
+    for (file, text) in files() {
+        for case in cases(&text) {
+            let before = before(&file, &case);
+            let after = parse(&case.after).unwrap_or_else(|e| panic!("{file}: {}: {e}", case.title));
+            for seed in 0..3 {
+                agree::agree(&before, &after, &inputs(&before, seed)).unwrap_or_else(|e| panic!("{file}: {}: {e}", case.title));
+            }
+        }
+    }
+}
+
+/// Numbers for a program's inputs. Those that are called `at` are places.
+fn inputs(program: &Program, seed: u64) -> Vec<Array<f64>> {
+    let mut rng = Rng::new(seed);
+    let mut number = |place: bool| if place { rng.below(3) as f64 } else { rng.between(-2.0, 2.0) };
+    let array = |input: &compiler::ir::Input| Array {
+        axes: input.axes.clone(),
+        data: (0..program.len(&input.axes)).map(|_| number(input.name == "at")).collect(),
+    };
+    program.inputs.iter().map(array).collect()
 }

@@ -32,7 +32,9 @@ pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenS
     let imports = folders.into_imports();
     let embedded = Embedded { name: &shown, text: &text, imports: &imports };
     let mut expansion = report::included(&checked, literal.span());
-    expansion.extend(report::no_model(&checked, literal.span()));
+    if checked.models.is_empty() && !checked.has_errors() {
+        expansion.extend(report::no_model(literal.span()));
+    }
     expansion.extend(emit::modules(&checked.models, embedded, |_| literal.span()));
     expansion.extend(emit::track(std::iter::once(path.as_path()).chain(imports.values().map(|i| i.path.as_path()))));
     Ok(expansion)

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use dsl::folders::Folders;
-use dsl::{Loader, NoLoader, Options};
+use dsl::{LoadError, Loaded, Loader, Options};
 use proc_macro2::{Span, TokenStream};
 use syn::parse::{Parse, ParseStream};
 
@@ -40,19 +40,34 @@ impl Parse for Input {
     }
 }
 
+/// What `use` meets where the macro has no `use_from`.
+struct NoFolder;
+
+impl Loader for NoFolder {
+    fn load(&self, module: &str) -> Result<Loaded, LoadError> {
+        let reason = "there is no folder to look in: write `use_from = \"models\";` before the model".to_string();
+        Err(LoadError::Unreadable { path: format!("{module}.wm"), reason })
+    }
+}
+
 /// `manifest` is the folder of the user's Cargo.toml.
 pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenStream> {
     let input: Input = syn::parse2(tokens)?;
+    if input.text.is_empty() {
+        return Ok(report::no_model(Span::call_site()));
+    }
     let folder = input.use_from.map(|path| open(&path, manifest)).transpose()?;
     let printed = print::print(input.text);
-    let loader: &dyn Loader = folder.as_ref().map_or(&NoLoader, |folder| folder);
+    let loader: &dyn Loader = folder.as_ref().map_or(&NoFolder, |folder| folder);
     let checked = dsl::check(NAME, &printed.text, loader, &Options::default());
 
     let imports = folder.map_or_else(BTreeMap::new, Folders::into_imports);
     let embedded = Embedded { name: NAME, text: &printed.text, imports: &imports };
     let place = |name: &str| printed.following("model", name).unwrap_or_else(Span::call_site);
     let mut expansion = report::inline(&checked, &printed);
-    expansion.extend(report::no_model(&checked, Span::call_site()));
+    if checked.models.is_empty() && !checked.has_errors() {
+        expansion.extend(report::no_model(Span::call_site()));
+    }
     expansion.extend(emit::modules(&checked.models, embedded, |model| place(&model.name)));
     expansion.extend(emit::track(imports.values().map(|i| i.path.as_path())));
     Ok(expansion)

@@ -27,12 +27,9 @@ pub(crate) fn included(checked: &Checked, literal: Span) -> TokenStream {
 }
 
 /// A text without a model is no mistake of the language, and of no use to a macro.
-pub(crate) fn no_model(checked: &Checked, at: Span) -> TokenStream {
-    if !checked.models.is_empty() || checked.has_errors() {
-        return TokenStream::new();
-    }
-    syn::Error::new(at, format!("{}: there is no model in it\nhelp: write `model Name {{ .. }}`", Code::NoModel.id()))
-        .into_compile_error()
+pub(crate) fn no_model(at: Span) -> TokenStream {
+    let text = format!("{}: there is no model in it\nhelp: write `model Name {{ .. }}`", Code::NoModel.id());
+    syn::Error::new(at, text).into_compile_error()
 }
 
 /// Why a file could not be read, in a sentence.

@@ -65,12 +65,10 @@ fn given(arguments: &Run, model: &Model) -> Result<Tensors, String> {
     let mut given = Tensors::new();
     let error = |e: TensorError| e.to_string();
     for path in &arguments.input {
-        let read = tensors::read(path).map_err(error)?;
-        match &arguments.map {
-            // What already has one of our names needs no map.
-            Some(map) => given.extend(tensors::mapped(&read, map).map_err(error)?),
-            None => given.extend(read),
-        }
+        given.extend(tensors::read(path).map_err(error)?);
+    }
+    if let Some(map) = &arguments.map {
+        given = tensors::mapped(&given, map, &compiler::run::known_names(model)).map_err(error)?;
     }
     for (name, value) in &arguments.set {
         let known: Vec<&str> =

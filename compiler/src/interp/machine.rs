@@ -6,7 +6,7 @@ use dsl::source::Span;
 
 use super::axes::{Axes, except, same_set};
 use super::eval::Eval;
-use super::value::{Fault, Value};
+use super::value::{Fault, Value, first_not_finite};
 use super::{Array, Clock, Ran, Real, RunError, RunOptions};
 use crate::ir::{AxisId, Direction, Graph, Noise, Op, Program, Scan, ValueId};
 use crate::random::Stream;
@@ -193,8 +193,8 @@ impl<T: Real> Machine<'_, '_, T> {
         let mut operands = Vec::new();
         node.op.operands(|v| operands.push(one(slots, v)));
         if self.options.check {
-            let bad = value.data.iter().find(|x| !x.is_finite());
-            value.fault = bad.map(|x| {
+            value.fault = first_not_finite(&value.data).map(|place| {
+                let x = value.data[place];
                 let here = Fault { op: node.op.name(), value: x.to_f64(), span: node.span };
                 operands.iter().find_map(|v| v.fault).unwrap_or(here)
             });

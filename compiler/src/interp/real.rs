@@ -5,7 +5,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::gemm::Gemm;
 
-/// `f32` or `f64`.
+/// `f32` or `f64`, and nothing else: the product that it must have is named nowhere outside.
 pub trait Real:
     Copy
     + PartialOrd

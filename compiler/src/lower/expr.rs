@@ -319,6 +319,10 @@ impl Lower<'_> {
         // A draw has the range that the model gives its indices, whatever part of it is read.
         let mut cuts = Vec::new();
         for var in &draw.vars {
+            // Acting draws for the present step alone.
+            if self.bindings.get(var) == Some(&Binding::Now) {
+                continue;
+            }
             let (axis, size) = self.bind_var(*var);
             match self.trimmed.get(var) {
                 Some((lo, _)) => {

@@ -95,6 +95,7 @@ pub fn lower(model: &Model, entry: Entry, options: Options) -> Result<Program> {
     lower.run(entry)?;
     let mut program = lower.program;
     program.graph = lower.frames.remove(0).graph;
+    debug_assert_eq!(crate::ir::verify::verify(&program), Ok(()), "{} of {}", entry.name(), model.name);
     Ok(program)
 }
 

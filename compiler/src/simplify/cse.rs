@@ -8,16 +8,11 @@
 
 use std::collections::HashMap;
 
-use super::{keep_order, result_order};
-use crate::ir::{AxisId, Composite, Direction, Graph, Node, Noise, Op, Program, Reduction, ValueId};
+use crate::ir::{AxisId, Composite, Direction, Graph, Noise, Op, Program, Reduction, ValueId};
 
 /// Merges equal values throughout a program.
 pub fn cse(program: &mut Program) {
-    let order = result_order(program);
-    let graph = std::mem::take(&mut program.graph);
-    let (mut graph, _) = Numbers::default().graph(graph);
-    keep_order(&mut graph, order);
-    program.graph = graph;
+    super::change(program, |_, graph| Numbers::default().graph(graph).0);
 }
 
 /// What a value is, in words.
@@ -43,12 +38,20 @@ impl Numbers {
             let key = key(&op, &node.axes, &body, |v| numbers[v.0 as usize]);
             let next = self.0.len() as u32;
             let number = *self.0.entry(key).or_insert(next);
-            let v = *first.entry(number).or_insert_with(|| {
-                numbers.push(number);
-                graph.nodes.push(Node { op, axes: node.axes, span: node.span });
-                ValueId(graph.nodes.len() as u32 - 1)
+            new_of.push(match first.get(&number) {
+                Some(v) => {
+                    // Of two storage orders the smaller one, whichever comes first.
+                    let axes = &mut graph.nodes[v.0 as usize].axes;
+                    *axes = std::mem::take(axes).min(node.axes);
+                    *v
+                }
+                None => {
+                    numbers.push(number);
+                    let v = graph.push(op, node.axes, node.span);
+                    first.insert(number, v);
+                    v
+                }
             });
-            new_of.push(v);
         }
         graph.results = old.results.iter().map(|v| new_of[v.0 as usize]).collect();
         let results = graph.results.iter().map(|v| numbers[v.0 as usize]).collect();
@@ -111,7 +114,9 @@ fn key(op: &Op, axes: &[AxisId], body: &[u32], number: impl Fn(ValueId) -> u32) 
         Op::Join { of, axes, into } => key.tag(17, [n(of), axis(into)]).list(axes.iter().map(axis)),
         Op::Slice { of, axis: whole, start, into } => key.tag(18, [n(of), axis(whole), *start as u64, axis(into)]),
         Op::Pad { of, axis: part, start, into } => key.tag(19, [n(of), axis(part), *start as u64, axis(into)]),
-        Op::Concat { parts, along, into } => key.tag(20, [axis(into)]).list(parts.iter().map(n)).list(along.iter().map(axis)),
+        Op::Concat { parts, along, into } => {
+            key.tag(20, [axis(into)]).list(parts.iter().map(n)).list(along.iter().map(axis))
+        }
         Op::Gather { of, axis: along, at } => key.tag(21, [n(of), axis(along), n(at)]),
         Op::Scatter { of, at, over, into } => key.tag(22, [n(of), n(at), axis(into)]).set(over),
         Op::Argsort { of, axis: along } => key.tag(23, [n(of), axis(along)]),

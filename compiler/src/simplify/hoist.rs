@@ -36,8 +36,7 @@ pub fn hoist(program: &mut Program) {
 /// [`hoist`], telling what it costs; loops out of which no product was moved are left out.
 pub fn hoist_logged(program: &mut Program) -> Vec<Hoisted> {
     let mut log = Vec::new();
-    let graph = std::mem::take(&mut program.graph);
-    program.graph = hoist_graph(&program.axes, graph, &mut log);
+    super::change(program, |axes, graph| hoist_graph(axes, graph, &mut log));
     log
 }
 
@@ -232,9 +231,7 @@ fn classes(scan: &Scan) -> Vec<Class> {
 fn made_on_both_sides(op: &Op, class: Class) -> bool {
     match op {
         Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Random { .. } | Op::Expand(_) => true,
-        Op::Rename { .. } | Op::Split { .. } | Op::Join { .. } | Op::Slice { .. } | Op::Stop(_) | Op::Id(_) => {
-            class == Class::Step
-        }
+        Op::Rename { .. } | Op::Split { .. } | Op::Join { .. } | Op::Slice { .. } | Op::Stop(_) | Op::Id(_) => class == Class::Step,
         Op::Input(_)
         | Op::Unary(..)
         | Op::Add(..)

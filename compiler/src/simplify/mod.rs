@@ -37,7 +37,7 @@ pub use sink::sink;
 pub use stops::strip_stops;
 pub use unroll::unroll;
 
-use crate::ir::{AxisId, Graph, Op, Program, ValueId, verify};
+use crate::ir::{Axis, AxisId, Graph, Op, Program, ValueId, verify};
 
 /// The passes, in order, under the names that `wmc compile --dump` knows.
 pub const PASSES: &[(&str, fn(&mut Program))] = &[
@@ -86,16 +86,14 @@ fn run(program: &mut Program, (name, pass): &(&str, fn(&mut Program))) {
     }
 }
 
-/// The storage order of each result, which is part of a program's interface: the order that it has, or that of the input
-/// that it updates.
-fn result_order(program: &Program) -> Vec<Vec<AxisId>> {
+/// Changes a program's graph and gives its results the storage order that is part of its interface: the order that they
+/// had, or that of the input that they update.
+fn change(program: &mut Program, change: impl FnOnce(&mut Vec<Axis>, Graph) -> Graph) {
     let updated = |i: usize| program.inputs.get(program.outputs.get(i)?.updates?);
     let own = |v: &ValueId| program.graph.axes(*v).to_vec();
-    program.graph.results.iter().enumerate().map(|(i, v)| updated(i).map_or_else(|| own(v), |x| x.axes.clone())).collect()
-}
-
-/// Gives a graph's results a storage order.
-fn keep_order(graph: &mut Graph, order: Vec<Vec<AxisId>>) {
+    let results = program.graph.results.iter().enumerate();
+    let order: Vec<Vec<AxisId>> = results.map(|(i, v)| updated(i).map_or_else(|| own(v), |x| x.axes.clone())).collect();
+    let mut graph = change(&mut program.axes, std::mem::take(&mut program.graph));
     let mut ordered: HashMap<(ValueId, Vec<AxisId>), ValueId> = HashMap::new();
     for (i, axes) in order.into_iter().enumerate() {
         let v = graph.results[i];
@@ -104,4 +102,5 @@ fn keep_order(graph: &mut Graph, order: Vec<Vec<AxisId>>) {
             graph.results[i] = *ordered.entry((v, axes.clone())).or_insert_with(|| graph.push(Op::Expand(v), axes, span));
         }
     }
+    program.graph = graph;
 }

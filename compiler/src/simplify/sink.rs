@@ -18,8 +18,7 @@ use crate::ir::{Axis, AxisId, Graph, Op, Program, Reduction, Scan, ValueId};
 
 /// Moves running sums out of loops, innermost first.
 pub fn sink(program: &mut Program) {
-    let graph = std::mem::take(&mut program.graph);
-    program.graph = sink_graph(&program.axes, graph);
+    super::change(program, |axes, graph| sink_graph(axes, graph));
 }
 
 fn sink_graph(axes: &[Axis], old: Graph) -> Graph {

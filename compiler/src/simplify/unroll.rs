@@ -9,8 +9,7 @@ use crate::ir::{Axis, Graph, Op, Program, Scan, ValueId};
 
 /// Puts the bodies of scans along axes of one entry in their place.
 pub fn unroll(program: &mut Program) {
-    let graph = std::mem::take(&mut program.graph);
-    program.graph = unroll_graph(&program.axes, graph);
+    super::change(program, |axes, graph| unroll_graph(axes, graph));
 }
 
 fn unroll_graph(axes: &[Axis], old: Graph) -> Graph {

@@ -1,6 +1,7 @@
 mod edges;
 mod errors;
 mod naive;
+mod order;
 mod randomness;
 mod scans;
 

@@ -125,7 +125,7 @@ pub(super) const RULES: &[Rule] = &[
         equation: "dot(x, y, over nothing) = x y",
         on: &["dot"],
         apply: |cx, node| match &node.op {
-            Op::Dot { a, b, over } if over.is_empty() => Some(cx.mul(*a, *b)),
+            Op::Dot { a, b, over } if over.is_empty() => Some(cx.emit(Op::Mul(*a, *b), node.axes.clone())),
             _ => None,
         },
     },
@@ -163,9 +163,7 @@ pub(super) const RULES: &[Rule] = &[
         apply: |cx, node| {
             let Op::Dot { a, b, over } = &node.op else { return None };
             let padded = |v, other| match *cx.op(v) {
-                Op::Pad { of, axis, start, into } if over.contains(&into) && !cx.has(other, axis) => {
-                    Some((of, axis, start, into))
-                }
+                Op::Pad { of, axis, start, into } if over.contains(&into) && !cx.has(other, axis) => Some((of, axis, start, into)),
                 _ => None,
             };
             if let Some((x, axis, start, into)) = padded(*a, *b) {

@@ -32,7 +32,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use self::cx::Cx;
 use super::dce::sweep;
-use super::{keep_order, result_order};
 use crate::ir::{Axis, Graph, Node, Op, Program, ValueId};
 
 /// One equation: what it says, the operations that its left side can be, and the right side, if it applies.
@@ -44,8 +43,16 @@ pub(crate) struct Rule {
 }
 
 /// The rules by theme. The first that matches is taken.
-const THEMES: &[&[Rule]] =
-    &[expand::RULES, arith::RULES, select::RULES, axes::RULES, contract::RULES, parts::RULES, places::RULES, scans::RULES];
+const THEMES: &[&[Rule]] = &[
+    expand::RULES,
+    arith::RULES,
+    select::RULES,
+    axes::RULES,
+    contract::RULES,
+    parts::RULES,
+    places::RULES,
+    scans::RULES,
+];
 
 /// How often each equation was used.
 pub type Log = BTreeMap<&'static str, usize>;
@@ -58,11 +65,7 @@ pub fn rewrite(program: &mut Program) {
 /// [`rewrite`], telling which rules were used.
 pub fn rewrite_logged(program: &mut Program) -> Log {
     let mut log = Log::new();
-    let order = result_order(program);
-    let graph = std::mem::take(&mut program.graph);
-    let mut graph = Pass { axes: &mut program.axes, index: &index(), log: &mut log }.graph(graph);
-    keep_order(&mut graph, order);
-    program.graph = graph;
+    super::change(program, |axes, graph| Pass { axes, index: &index(), log: &mut log }.graph(graph));
     log
 }
 

@@ -183,7 +183,7 @@ impl Maker {
                 scope.graph.rename(x, axis, to, NOWHERE)
             }
             2 => {
-                let factors: Vec<usize> = (1..=size.max(1)).filter(|f| size % f == 0).collect();
+                let factors: Vec<usize> = (1..=size.max(1)).filter(|f| size.is_multiple_of(*f)).collect();
                 let first = self.rng.pick(&factors);
                 let sizes = if self.rng.one_in(4) { vec![1, first, size / first] } else { vec![first, size / first] };
                 let into: Vec<AxisId> = sizes.into_iter().map(|n| self.draft.axis("part", n)).collect();

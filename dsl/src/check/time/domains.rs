@@ -1,12 +1,19 @@
 //! Ranges of index variables and domains of families.
 //!
-//! An index without `for` ranges over all points where everything it reads exists; a family exists from the first
-//! point that an equation gives to the last. Both are said here as rules over the ends of ranges, and solved by
-//! [`super::ends`]. A subscript with several variables, `a[i+k]`, restricts the innermost variable without a range,
-//! for all values of the others. A base case (`with x[-1] = ..`) is there for those who look back: an index that reads a
-//! family at its own point, as `t` in `y[t] = f(x[t])`, does not take it in; and no index goes below zero unless a `for`
-//! says so. Nothing is judged here: a range may come out empty or endless, and a read may lie
-//! outside; [`super::faults`] looks at that.
+//! An index without `for` ranges over all points from zero on where everything it reads exists; a family exists from
+//! the first point that an equation gives to the last. Both are said here as rules over the ends of ranges, and solved
+//! by [`super::ends`]. A subscript with several variables, `a[i+k]`, restricts the innermost variable without a range,
+//! for all values of the others.
+//!
+//! An index starts at the larger of zero and what its reads allow: with x on 0..8, the t of `d[t] = x[t+1]` is 0..7,
+//! not -1..7. Only a `for` of its own takes it below zero. An index that reads nothing follows the other equations of
+//! its family, as `i` in `n[i, -1] = 0`, wherever they go.
+//!
+//! A base case (`with x[-1] = ..`) is there for those who look back or ahead: an index that reads a family at its own
+//! point, as `t` in `y[t] = f(x[t])`, does not take it in. Where a family has nothing but base cases, it does.
+//!
+//! Nothing is judged here: a range may come out empty or endless, and a read may lie outside; [`super::faults`] looks
+//! at that.
 
 use super::View;
 use super::ends::{self, End, Of, Part, Rule, Term};

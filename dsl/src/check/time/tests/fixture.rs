@@ -2,7 +2,7 @@
 //!
 //! A line is an equation, `y[i, k+1] = y[i, k], a[i+k] for k in 0..5`: what is read stands on the right, with commas.
 //! `each n in 0..4` gives the range of a variable of a fold; a line that starts with `loss` is a site. Index
-//! variables belong to their line; a line that starts with `with` shares those of the line before it.
+//! variables belong to their line; a line that starts with `with` is a base case and shares those of the line before it.
 
 use std::collections::BTreeMap;
 
@@ -146,9 +146,9 @@ impl<'t> Reader<'t> {
     }
 
     fn line(&mut self, line: &'t str) {
-        let (mut scope, line) = match line.strip_prefix("with ") {
-            Some(line) => (std::mem::take(&mut self.scope), line),
-            None => (BTreeMap::new(), line),
+        let (base, mut scope, line) = match line.strip_prefix("with ") {
+            Some(line) => (true, std::mem::take(&mut self.scope), line),
+            None => (false, BTreeMap::new(), line),
         };
         let (left, right) = line.split_once('=').unwrap();
         let (left, (reads, over, each)) = (left.trim(), clauses(right));
@@ -183,7 +183,7 @@ impl<'t> Reader<'t> {
                 let family = FamilyId(self.names[name] as u32);
                 let id = DefId(self.system.defs.len() as u32);
                 self.system.families[family.0 as usize].defs.push(id);
-                self.system.defs.push(Def { base: false, family, lhs, vars, values, span });
+                self.system.defs.push(Def { base, family, lhs, vars, values, span });
             }
         }
         self.scope = scope;

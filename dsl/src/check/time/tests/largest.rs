@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use super::fixture::Solved;
-use crate::hir::{ExprId, Index, Op, VarId};
+use crate::hir::{ExprId, FamilyId, Index, Lhs, Op, VarId};
 
 /// A subscript that is read, with the domain that it must lie in.
 type Subscript<'s> = (&'s Index, (i64, i64));
 
-/// Checks that one step more, at either end of any range, reads something that does not exist.
+/// Checks that one step more, at either end of any range, goes below zero or reads something that does not exist; or,
+/// at its own point, a base case.
 pub(super) fn largest(solved: &Solved) {
-    let defs = solved.system.defs.iter().map(|def| (&def.vars, &def.values));
-    let sites = solved.sites.iter().map(|site| (&site.vars, &site.values));
+    let defs = solved.system.defs.iter().map(|def| (&def.vars, &def.values, def.lhs.as_slice()));
+    let sites = solved.sites.iter().map(|site| (&site.vars, &site.values, [].as_slice()));
     let mut reads_at: BTreeMap<VarId, Vec<Subscript<'_>>> = BTreeMap::new();
-    for (vars, values) in defs.chain(sites) {
+    for (vars, values, lhs) in defs.chain(sites) {
         for var in vars.iter().filter(|var| solved.inferred[var.0 as usize]) {
             let at = reads_at.entry(*var).or_default();
-            at.extend(reads(solved, values).into_iter().filter(|(index, _)| index.terms.iter().any(|(v, _)| v == var)));
+            at.extend(reads(solved, values, lhs).into_iter().filter(|(index, _)| index.terms.iter().any(|(v, _)| v == var)));
         }
     }
     // A variable that nothing is read at follows the other equations of its family.
@@ -34,8 +35,17 @@ pub(super) fn largest(solved: &Solved) {
     }
 }
 
-/// Every subscript that is read.
-fn reads<'s>(solved: &'s Solved, values: &[ExprId]) -> Vec<Subscript<'s>> {
+/// Every subscript that is read by an equation with this left side, or by a site, which has none.
+fn reads<'s>(solved: &'s Solved, values: &[ExprId], lhs: &[Lhs]) -> Vec<Subscript<'s>> {
+    let here = |index: &Index| {
+        index.shifted().is_some_and(|(var, offset)| {
+            let left = lhs.iter().find_map(|lhs| match *lhs {
+                Lhs::Var { var: v, offset } if v == var => Some(offset),
+                _ => None,
+            });
+            offset == left.unwrap_or(0)
+        })
+    };
     let mut found = Vec::new();
     for value in values {
         let Op::Concat { parts, .. } = &solved.exprs[value.0 as usize].op else {
@@ -45,7 +55,10 @@ fn reads<'s>(solved: &'s Solved, values: &[ExprId]) -> Vec<Subscript<'s>> {
             match &solved.exprs[part.0 as usize].op {
                 Op::Input { input, index } => found.push((index, solved.inputs[*input].1)),
                 Op::Read { family, index, .. } => {
-                    found.extend(index.iter().zip(solved.system.family(*family).domain.iter().copied()));
+                    found.extend(index.iter().enumerate().map(|(position, index)| {
+                        let all = solved.system.family(*family).domain[position];
+                        (index, if here(index) { without_base(solved, *family, position).unwrap_or(all) } else { all })
+                    }));
                 }
                 // The fixture does not keep the system around it: nothing can be said.
                 _ => found.extend(op_index(&solved.exprs[part.0 as usize].op).iter().map(|index| (index, (0, 0)))),
@@ -53,6 +66,19 @@ fn reads<'s>(solved: &'s Solved, values: &[ExprId]) -> Vec<Subscript<'s>> {
         }
     }
     found
+}
+
+/// From the first point to the last that a family has by equations that are no base cases; none if there are none.
+fn without_base(solved: &Solved, family: FamilyId, position: usize) -> Option<(i64, i64)> {
+    let defs = solved.system.defs.iter().filter(|def| def.family == family && !def.base);
+    let given = defs.map(|def| match def.lhs[position] {
+        Lhs::At(at) => (at, at + 1),
+        Lhs::Var { var, offset } => {
+            let (lo, hi) = solved.vars[var.0 as usize].range.unwrap();
+            (lo + offset, hi + offset)
+        }
+    });
+    given.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 fn op_index(op: &Op) -> &[Index] {

@@ -88,7 +88,7 @@ fn a_grid_is_two_loops() {
     assert_eq!(s.diagnostics.len(), 1, "{}", s.told());
     let s = solved(
         "z -8..14",
-        "x[i, 0] = z[i]
+        "x[i, 0] = z[i] for i in -8..14
          x[-8, k] = z[k] for k in 1..4
          x[13, k] = z[k] for k in 1..4
          x[i, k] = x[i-1, k], x[i+1, k-1] for i in -7..13, k in 1..4",

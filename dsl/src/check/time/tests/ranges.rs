@@ -19,6 +19,41 @@ fn an_index_ranges_where_everything_it_reads_exists() {
 }
 
 #[test]
+fn no_index_goes_below_zero_by_itself() {
+    let s = solved(
+        "x 0..8, y -3..8",
+        "d[t] = x[t+1]
+         e[t] = y[t]
+         f[t] = y[t-1]
+         g[t] = y[t] for t in -3..8
+         loss next = x[t+1]
+         loss said = x[t+1] for t in -1..7
+         loss given = g[t]",
+    )
+    .clean();
+    assert_eq!(s.ranges("d[t]"), "t 0..7");
+    assert_eq!(s.ranges("e[t]"), "t 0..8");
+    assert_eq!(s.ranges("f[t]"), "t 0..9");
+    assert_eq!(s.ranges("loss next"), "t 0..7");
+    // Only a `for` of its own goes there, not that of what it reads.
+    assert_eq!(s.ranges("loss said"), "t -1..7");
+    assert_eq!(s.domain("g"), "-3..8");
+    assert_eq!(s.ranges("loss given"), "t 0..8");
+}
+
+#[test]
+fn zero_stops_what_nothing_else_does() {
+    let s = solved(
+        "",
+        "x[t] = x[t+1]
+         x[7] =",
+    )
+    .clean();
+    assert_eq!(s.ranges("x[t]"), "t 0..7");
+    assert_eq!(s.stages(), "x[7]; backward 0 of 0..7 reach 1 { x[t] }");
+}
+
+#[test]
 fn a_base_case_extends_the_domain() {
     let s = solved(
         "z 0..8, a 0..7",
@@ -128,21 +163,28 @@ fn factors_and_signs() {
         "even[t] = a[2*t]
          odd[t] = a[2*t+1]
          back[t] = a[9-t]
-         mirror[t] = a[-2*t]",
+         mirror[t] = a[15-2*t]
+         before[t] = a[-2*t] for t in -4..1",
     )
     .clean();
     assert_eq!(s.ranges("even[t]"), "t 0..5");
     assert_eq!(s.ranges("odd[t]"), "t 0..5");
     assert_eq!(s.ranges("back[t]"), "t 0..10");
-    assert_eq!(s.ranges("mirror[t]"), "t -4..1");
+    assert_eq!(s.ranges("mirror[t]"), "t 3..8");
+    assert_eq!(s.ranges("before[t]"), "t -4..1");
 }
 
 #[test]
 fn several_variables_restrict_the_innermost() {
+    let s = solved("a 6..16", "x[i, k] = a[i+k] for i in 2..5").clean();
+    assert_eq!(s.ranges("x[i, k]"), "i 2..5, k 4..12");
+    let s = solved("a 0..10", "x[i, k] = a[i-k] for i in 12..15").clean();
+    assert_eq!(s.ranges("x[i, k]"), "i 12..15, k 5..13");
+    // What lies below zero is left out.
     let s = solved("a 0..10", "x[i, k] = a[i+k] for i in 2..5").clean();
-    assert_eq!(s.ranges("x[i, k]"), "i 2..5, k -2..6");
+    assert_eq!(s.ranges("x[i, k]"), "i 2..5, k 0..6");
     let s = solved("a 0..10", "x[i, k] = a[i-k] for i in 2..5").clean();
-    assert_eq!(s.ranges("x[i, k]"), "i 2..5, k -5..3");
+    assert_eq!(s.ranges("x[i, k]"), "i 2..5, k 0..3");
     let s = solved("a 0..10, b 0..4", "x[i, k] = a[i+k], b[i]").clean();
     assert_eq!(s.ranges("x[i, k]"), "i 0..4, k 0..7");
 }
@@ -184,8 +226,8 @@ fn imagination_beyond_the_data() {
     assert_eq!(s.domain("g"), "0..5, 0..16");
     // One step further than `g` needs: everything that it reads is there.
     assert_eq!(s.ranges("gh[t, k]"), "t 0..5, k 1..17");
-    // And one before `u`, since it reads nothing at k itself.
-    assert_eq!(s.ranges("ret[t, k]"), "t 0..5, k -1..15");
+    // It reads nothing at k itself, so -1 would do as well; but no index goes below zero by itself.
+    assert_eq!(s.ranges("ret[t, k]"), "t 0..5, k 0..15");
     assert_eq!(s.ranges("loss policy"), "k 0..16, t 0..5");
 }
 
@@ -204,6 +246,66 @@ fn equations_may_share_an_index() {
     assert_eq!(s.ranges("n[i, -1]"), "i 0..3");
     assert_eq!(s.domain("n"), "0..3, -1..5");
     assert_eq!(s.domain("w"), "0..7, -1..5");
+}
+
+#[test]
+fn base_cases_are_for_those_who_look_back() {
+    // The start lies above zero, so that zero has no part in it.
+    let s = solved(
+        "z 0..8",
+        "m[t] = z[t], m[t-1] for t in 3..8
+         with m[2] =
+         y[t] = m[t]
+         e[t+1] = m[t+1]
+         back[t] = m[t-1]
+         moved[t+1] = m[t]
+         loss own = m[t]
+         loss ahead = m[t+1]",
+    )
+    .clean();
+    assert_eq!(s.domain("m"), "2..8");
+    assert_eq!(s.ranges("y[t]"), "t 3..8");
+    // The own point is the one on the left.
+    assert_eq!(s.domain("e"), "3..8");
+    assert_eq!(s.ranges("back[t]"), "t 3..9");
+    assert_eq!(s.ranges("moved[t+1]"), "t 2..8");
+    assert_eq!(s.ranges("loss own"), "t 3..8");
+    assert_eq!(s.ranges("loss ahead"), "t 1..7");
+
+    // At the other end.
+    let s = solved(
+        "v 0..8, r 0..7",
+        "ret[t] = r[t], ret[t+1]
+         with ret[7] = v[7]
+         loss own = ret[t], v[t]
+         loss ahead = ret[t+1]",
+    )
+    .clean();
+    assert_eq!(s.domain("ret"), "0..8");
+    assert_eq!(s.ranges("loss own"), "t 0..7");
+    assert_eq!(s.ranges("loss ahead"), "t 0..7");
+}
+
+#[test]
+fn only_with_makes_a_base_case() {
+    let s = solved(
+        "v 0..8, r 0..7",
+        "ret[t] = r[t], ret[t+1]
+         ret[7] = v[7]
+         loss own = ret[t]",
+    )
+    .clean();
+    assert_eq!(s.ranges("loss own"), "t 0..8");
+    // Where there is nothing else it is all that there is.
+    let s = solved(
+        "z 0..8",
+        "x[t] = z[t]
+         with c[3] =
+         with c[4] =
+         loss own = c[t]",
+    )
+    .clean();
+    assert_eq!(s.ranges("loss own"), "t 3..5");
 }
 
 /// The equations of `models/hamworld.wm` for segments of `t` observations and re-rolls of `k` steps.

@@ -183,8 +183,8 @@ fn endless_ranges() {
         &["E0307 nothing says how far `t` goes", "t: `t` has no range", "help: say it: `for t in 0..T`"],
     );
     codes("r 0..8", "x[t] =\nx[3] = r[0]", &["E0307"]);
-    // Downward there is nothing to stop it.
-    codes("r 0..8", "x[t] = x[t+1]\nx[7] =", &["E0307"]);
+    // Upward there is nothing to stop it.
+    codes("r 0..8", "x[t] = x[t-1]\nx[0] =", &["E0307"]);
     codes("r 0..8", "y[i, 0] =\ny[i, k+1] = y[i, k] for k in 0..3", &["E0307"]);
     tells(
         "r 0..8",

@@ -1,0 +1,301 @@
+//! `wmc run` and `wmc compile`, as built: on the goldens of HaM-World, and on what can be wrong with what they are given.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// Runs the command in the project's folder.
+fn wmc(arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_wmc"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(arguments)
+        .output()
+        .expect("the command runs");
+    let ran = Ran {
+        code: output.status.code().expect("ended by itself"),
+        out: String::from_utf8(output.stdout).expect("text"),
+        err: String::from_utf8(output.stderr).expect("text"),
+    };
+    assert!(!ran.err.contains("panicked"), "{arguments:?}: {}", ran.err);
+    ran
+}
+
+/// Ends with exit code 2, says all of `words` on standard error and nothing on standard output.
+fn refuses(arguments: &[&str], words: &[&str]) {
+    let ran = wmc(arguments);
+    assert_eq!(ran.code, 2, "{arguments:?}: {}{}", ran.out, ran.err);
+    assert!(ran.out.is_empty(), "{arguments:?}: {}", ran.out);
+    for word in words {
+        assert!(ran.err.contains(word), "{arguments:?}: `{word}` is not in\n{}", ran.err);
+    }
+}
+
+type Arrays = BTreeMap<String, (Vec<usize>, Vec<f64>)>;
+
+fn load(path: &Path) -> Arrays {
+    let bytes = fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
+    let numbers = |view: &TensorView<'_>| match view.dtype() {
+        Dtype::F64 => view.data().as_chunks::<8>().0.iter().map(|c| f64::from_le_bytes(*c)).collect(),
+        Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|c| f64::from(f32::from_le_bytes(*c))).collect(),
+        other => panic!("{other:?}"),
+    };
+    file.tensors().iter().map(|(name, view)| (name.clone(), (view.shape().to_vec(), numbers(view)))).collect()
+}
+
+fn save(path: &Path, arrays: &[(&str, &[usize], &[f64])]) {
+    let bytes: Vec<Vec<u8>> = arrays.iter().map(|(_, _, data)| data.iter().flat_map(|x| x.to_le_bytes()).collect()).collect();
+    let views = arrays.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
+        (*name, TensorView::new(Dtype::F64, shape.to_vec(), bytes).expect("as many numbers as the shape says"))
+    });
+    fs::write(path, safetensors::serialize(views, None).expect("a file")).expect("written");
+}
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hamworld").join(name)
+}
+
+fn apart(have: &[f64], want: &[f64]) -> f64 {
+    assert_eq!(have.len(), want.len());
+    let scale = want.iter().fold(0f64, |m, x| m.max(x.abs()));
+    have.iter().zip(want).fold(0f64, |m, (a, b)| m.max((a - b).abs())) / scale
+}
+
+const SIZES: [&str; 2] = ["--dim", "O=17,A=6"];
+const ON_GOLDEN: [&str; 13] = [
+    "run",
+    "models/hamworld.wm",
+    "--entry",
+    "train_step",
+    "--in",
+    "tests/golden/hamworld/inputs_f32.safetensors",
+    "--in",
+    "tests/golden/hamworld/first.safetensors",
+    "--map",
+    "tests/golden/hamworld/map.json",
+    "--progress",
+    "0.65",
+    "--json",
+];
+
+/// The recipe of docs/graph.md.
+#[test]
+fn the_goldens_through_a_name_map() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("ours.safetensors");
+    let mut arguments = ON_GOLDEN.to_vec();
+    arguments.extend(SIZES);
+    arguments.extend(["--f64", "--grads", "--out", out.to_str().expect("text")]);
+    let ran = wmc(&arguments);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let scalars: BTreeMap<String, f64> = serde_json::from_str(&ran.out).expect("one JSON object");
+    let (have, want) = (load(&out), load(&golden("outputs_f64.safetensors")));
+    for (ours, theirs) in [("loss.dyn", "loss.dyn"), ("loss.decouple", "loss.dec"), ("objective.main", "loss.total")] {
+        assert!(apart(&have[ours].1, &want[theirs].1) < 1e-9, "{ours}");
+        assert_eq!(scalars[ours], have[ours].1[0], "{ours}");
+    }
+    assert!(apart(&have["value.s.Hq"].1, &want["dH_dq"].1) < 1e-9);
+    let gradients = load(&golden("grads_f64.safetensors"));
+    for (ours, theirs) in [("grad.encoder.0.weight", "grad.enc.0.weight"), ("grad.energy.1.weight", "grad.H.1.weight")] {
+        assert_eq!(have[ours].0, gradients[theirs].0, "{ours}");
+        assert!(apart(&have[ours].1, &gradients[theirs].1) < 1e-9, "{ours}");
+    }
+    // The upper rows of one of their matrices are one of ours.
+    let (shape, both) = &gradients["grad.mem.0.in_proj"];
+    let half = &both[..128 * shape[1]];
+    assert!(apart(&have["grad.m.0.v.weight"].1, half) < 1e-9);
+}
+
+#[test]
+fn single_precision_and_a_schedule_by_hand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("ours.safetensors");
+    let mut arguments = ON_GOLDEN[..12].to_vec();
+    arguments.extend(SIZES);
+    arguments.extend(["--set", "alpha=0.9", "--out", out.to_str().expect("text")]);
+    let ran = wmc(&arguments);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("loss.ham") && ran.out.contains("tensors written to"), "{}", ran.out);
+    let bytes = fs::read(&out).expect("a file");
+    let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
+    assert_eq!(file.tensor("loss.dyn").expect("a loss").dtype(), Dtype::F32);
+    // Nothing was asked for but losses and the step.
+    assert!(file.names().iter().all(|n| !n.starts_with("grad.") && !n.starts_with("value.")));
+    let want = load(&golden("outputs_f64.safetensors"));
+    let have = load(&out);
+    assert!(apart(&have["loss.policy"].1, &want["loss.policy"].1) < 1e-4, "alpha does not touch it");
+    assert!(apart(&have["loss.dyn"].1, &want["loss.dyn"].1) > 1e-3, "alpha changes it");
+}
+
+const LEAPFROG: &str = "dsl/tests/wm/leapfrog.wm";
+
+#[test]
+fn entry_points_that_need_no_data() {
+    let ran = wmc(&["run", LEAPFROG, "--task", "cartpole-swingup", "--entry", "init", "--seed", "3"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran =
+        wmc(&["run", "models/hamworld.wm", "--task", "cheetah-run", "--entry", "schedules", "--progress", "0.65", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let schedules: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert!((schedules["schedule.alpha"].as_f64().expect("a number") - 0.3).abs() < 1e-6, "{schedules}");
+}
+
+#[test]
+fn what_cannot_be_run() {
+    let run = |more: &[&'static str]| [&["run", LEAPFROG, "--dim", "O=5,A=1"], more].concat();
+    refuses(&run(&["--entry", "tran_step"]), &["there is no entry point `tran_step`", "did you mean `train_step`?"]);
+    refuses(&run(&["--entry", "xyzzy"]), &["there is no entry point", "act, plan, train_step, evaluate"]);
+    refuses(&run(&["--entry", "record"]), &["has no record", "it records nothing"]);
+    refuses(&run(&["--entry", "init", "--set", "nosuch=1"]), &["there is no schedule or running value `nosuch`"]);
+    refuses(&run(&["--entry", "init", "--set", "alpha"]), &["alpha=0.3"]);
+    refuses(&run(&["--entry", "init", "--level", "fast"]), &["reference"]);
+    refuses(
+        &["run", "models/hamworld.wm", "--entry", "init", "--task", "cheetah_run", "--set", "alfa=1"],
+        &["did you mean `alpha`?"],
+    );
+    // Sizes that nobody has given.
+    refuses(&["run", LEAPFROG, "--entry", "init"], &["the size of `O` is not known", "--task"]);
+    refuses(&["run", LEAPFROG, "--entry", "init", "--task", "nosuch"], &["nosuch"]);
+    refuses(&["run", "models/nosuch.wm", "--entry", "init"], &["models/nosuch.wm"]);
+    refuses(&["run", "models/ablations.wm", "--entry", "init", "--dim", "O=5,A=1"], &["several models", "HamWorldA1"]);
+}
+
+#[test]
+fn files_that_cannot_be_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    let with = |more: &[&str]| {
+        let base = ["run", LEAPFROG, "--dim", "O=5,A=1", "--entry", "train_step"];
+        base.iter().chain(more).map(|s| s.to_string()).collect::<Vec<String>>()
+    };
+    let refuses = |more: &[&str], words: &[&str]| {
+        let arguments = with(more);
+        refuses(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), words);
+    };
+    refuses(&[], &["missing: data.obs", "missing: data.a", "missing: data.r"]);
+    refuses(&["--in", &path("nosuch.safetensors")], &["cannot read", "nosuch.safetensors"]);
+    refuses(&["--in", folder.path().to_str().expect("text")], &["cannot read"]);
+    for (name, bytes) in
+        [("empty", &b""[..]), ("text", b"param.energy = 3"), ("huge", &[0xff; 64]), ("cut", &[9, 0, 0, 0, 0, 0, 0, 0, b'{'])]
+    {
+        fs::write(folder.path().join(name), bytes).expect("written");
+        refuses(&["--in", &path(name)], &["is not a safetensors file"]);
+    }
+    let obs: Vec<f64> = (0..60).map(|i| (i as f64 * 0.7).sin()).collect();
+    let batch = |obs: (&[usize], &[f64])| {
+        save(
+            &folder.path().join("batch"),
+            &[("data.obs", obs.0, obs.1), ("data.a", &[2, 5, 1], &[0.25; 10]), ("data.r", &[2, 5], &[0.5; 10])],
+        );
+    };
+    batch((&[2, 6, 4], &obs[..48]));
+    refuses(&["--in", &path("batch")], &["misshapen: data.obs has the shape [2, 6, 4] and should have [2, 6, 5]", "wmc show"]);
+    let mut hole = obs.clone();
+    hole[3] = f64::NAN;
+    batch((&[2, 6, 5], &hole));
+    refuses(&["--in", &path("batch")], &["`data.obs` is not finite", "place 3", "NaN"]);
+    let go_on = with(&["--in", &path("batch"), "--allow-nan", "--json"]);
+    let ran = wmc(&go_on.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    serde_json::from_str::<Value>(&ran.out).expect("JSON, whatever the numbers are");
+
+    batch((&[2, 6, 5], &obs));
+    let good = with(&["--in", &path("batch")]);
+    assert_eq!(wmc(&good.iter().map(String::as_str).collect::<Vec<_>>()).code, 0);
+    refuses(&["--in", &path("batch"), "--out", &path("no/such/folder/x")], &["cannot write"]);
+    save(&folder.path().join("more"), &[("param.enregy.0.weight", &[1], &[0.0])]);
+    refuses(
+        &["--in", &path("batch"), "--in", &path("more")],
+        &["unknown: param.enregy.0.weight", "missing: param.energy.0.weight"],
+    );
+
+    for (map, words) in [
+        ("nonsense", "is not a name map"),
+        ("[1]", "is not a name map"),
+        (r#"{"data.obs": {"tensor": "data.obs", "row": [0, 1]}}"#, "is not a name map"),
+        (r#"{"data.obs": "observations"}"#, "wants `observations` for `data.obs`"),
+        (r#"{"data.obs": {"tensor": "data.obs", "rows": [0, 3]}}"#, "cuts 0..3"),
+        (r#"{"data.obs": {"tensor": "data.r", "cols": [3, 2]}}"#, "cuts 3..2"),
+        (r#"{"data.obs": {"tensor": "data.obs", "transpose": true}}"#, "transposes `data.obs`"),
+    ] {
+        fs::write(folder.path().join("map.json"), map).expect("written");
+        refuses(&["--in", &path("batch"), "--map", &path("map.json")], &[words]);
+    }
+    refuses(&["--in", &path("batch"), "--map", &path("nosuch.json")], &["cannot read", "nosuch.json"]);
+}
+
+/// A map may cut, transpose and shape; what has a name of ours already needs no entry.
+#[test]
+fn maps_of_tensors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    let out = path("out");
+    let run = |input: &str, more: &[&str]| {
+        let base = ["run", LEAPFROG, "--dim", "O=5,A=1", "--entry", "train_step", "--f64", "--out", &out, "--in", input];
+        let ran = wmc(&base.iter().chain(more).copied().collect::<Vec<_>>());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        load(Path::new(&out))
+    };
+    let obs: Vec<f64> = (0..60).map(|i| (i as f64 * 0.7).sin()).collect();
+    let r: Vec<f64> = (0..10).map(|i| i as f64 / 10.0).collect();
+    let acts = [0.25; 10];
+    save(Path::new(&path("ours")), &[("data.obs", &[2, 6, 5], &obs), ("data.a", &[2, 5, 1], &acts), ("data.r", &[2, 5], &r)]);
+    // Rewards as [time, batch], one step too long; observations flat, with a sample in front.
+    let turned: Vec<f64> = (0..6).flat_map(|t| [0, 1].map(|b| if t < 5 { r[b * 5 + t] } else { 9.0 })).collect();
+    let flat: Vec<f64> = [7.0; 30].iter().chain(&obs).copied().collect();
+    save(
+        Path::new(&path("theirs")),
+        &[("rew", &[6, 2], &turned), ("o", &[3, 30], &flat), ("data.a", &[2, 5, 1], &acts), ("spare", &[1], &[0.0])],
+    );
+    let map = r#"{
+      "data.r": { "tensor": "rew", "rows": [0, 5], "transpose": true },
+      "data.obs": { "tensor": "o", "rows": [1, 3], "shape": [2, 6, 5] }
+    }"#;
+    fs::write(path("map.json"), map).expect("written");
+    let (a, b) = (run(&path("ours"), &[]), run(&path("theirs"), &["--map", &path("map.json")]));
+    assert_eq!(a, b);
+}
+
+#[test]
+fn dumps_are_programs() {
+    for entry in ["train_step", "plan", "init"] {
+        let ran = wmc(&["compile", LEAPFROG, "--task", "cartpole-swingup", "--entry", entry, "--dump", "lower"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let program = compiler::ir::text::parse(&ran.out).unwrap_or_else(|e| panic!("{entry}: {e}"));
+        assert_eq!(program.name, entry);
+        compiler::ir::verify::verify(&program).unwrap_or_else(|e| panic!("{entry}: {e}"));
+        assert!(entry == "init" || ran.out.contains("leapfrog.wm:"), "places in the text");
+    }
+    for (pass, _) in compiler::simplify::PASSES {
+        let ran = wmc(&["compile", LEAPFROG, "--task", "cartpole-swingup", "--entry", "train_step", "--dump", pass]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let program = compiler::ir::text::parse(&ran.out).unwrap_or_else(|e| panic!("{pass}: {e}"));
+        compiler::ir::verify::verify(&program).unwrap_or_else(|e| panic!("{pass}: {e}"));
+    }
+}
+
+#[test]
+fn counts_and_what_cannot_be_compiled() {
+    let ran = wmc(&["compile", LEAPFROG, "--task", "cartpole-swingup"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for entry in ["act", "plan", "train_step", "evaluate", "init"] {
+        assert!(ran.out.contains(&format!("Leapfrog {entry}: ")), "{}", ran.out);
+    }
+    let compile = |more: &[&'static str]| [&["compile", LEAPFROG, "--dim", "O=5,A=1"], more].concat();
+    refuses(&compile(&["--dump", "lowr"]), &["there is no pass `lowr`", "did you mean `lower`?"]);
+    refuses(&compile(&["--dump", "xyzzy"]), &["there is no pass `xyzzy`", "the passes are lower"]);
+    refuses(&compile(&["--entry", "trainstep"]), &["there is no entry point `trainstep`", "train_step"]);
+    refuses(&compile(&["--entry", "record"]), &["has no record"]);
+    refuses(&["compile", LEAPFROG], &["the size of `O` is not known"]);
+}
