@@ -29,7 +29,9 @@ fn main() {
             for model in &checked.models {
                 for entry in Entry::ALL {
                     let label = format!("{name}:{}:{}", model.name, entry.name());
-                    if !wanted.is_empty() && !label.contains(&wanted[0]) { continue; }
+                    if !wanted.is_empty() && !label.contains(&wanted[0]) {
+                        continue;
+                    }
                     match lower(model, entry, Options::default()) {
                         Ok(mut program) => {
                             if let Err(e) = ir::verify::verify(&program) {
@@ -49,26 +51,39 @@ fn main() {
                                     let t = std::time::Instant::now();
                                     if *pass == "rewrite" {
                                         let log = simplify::rewrite::rewrite_logged(&mut program);
-                                        if wanted.len() > 1 && wanted[1] == "log" { println!("round {rounds}: {log:#?}"); }
+                                        if wanted.len() > 1 && wanted[1] == "log" {
+                                            println!("round {rounds}: {log:#?}");
+                                        }
                                     } else if *pass == "hoist" {
                                         let log = simplify::hoist_logged(&mut program);
-                                        if wanted.len() > 1 && wanted[1] == "log" { println!("round {rounds}: {log:?}"); }
+                                        if wanted.len() > 1 && wanted[1] == "log" {
+                                            println!("round {rounds}: {log:?}");
+                                        }
                                     } else {
                                         run(&mut program);
                                     }
                                     out += &format!("{pass} {:?} -> {}; ", t.elapsed(), n(&program));
-                                    if let Err(e) = ir::verify::verify(&program) { println!("{label} after {pass} VERIFY {e}\n{}", ir::text::print(&program, None)); return; }
+                                    if let Err(e) = ir::verify::verify(&program) {
+                                        println!("{label} after {pass} VERIFY {e}\n{}", ir::text::print(&program, None));
+                                        return;
+                                    }
                                 }
                                 rounds += 1;
                                 out += "\n";
-                                if program == old || rounds > 14 { break; }
+                                if program == old || rounds > 14 {
+                                    break;
+                                }
                             }
                             println!("{label}: {} -> {} nodes in {rounds} rounds", before.0, n(&program));
                             for key in ["scan", "dot"] {
                                 println!("   {key}: {:?} -> {:?}", before.1.get(key), program.counts().get(key));
                             }
-                            if wanted.len() > 1 { println!("{out}"); }
-                            if wanted.len() > 1 && wanted[1] == "print" { println!("{}", ir::text::print(&program, Some(&checked.sources))); }
+                            if wanted.len() > 1 {
+                                println!("{out}");
+                            }
+                            if wanted.len() > 1 && wanted[1] == "print" {
+                                println!("{}", ir::text::print(&program, Some(&checked.sources)));
+                            }
                         }
                         Err(error) => println!("{label}: {error}"),
                     }

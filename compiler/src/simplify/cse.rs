@@ -114,9 +114,7 @@ fn key(op: &Op, axes: &[AxisId], body: &[u32], number: impl Fn(ValueId) -> u32) 
         Op::Join { of, axes, into } => key.tag(17, [n(of), axis(into)]).list(axes.iter().map(axis)),
         Op::Slice { of, axis: whole, start, into } => key.tag(18, [n(of), axis(whole), *start as u64, axis(into)]),
         Op::Pad { of, axis: part, start, into } => key.tag(19, [n(of), axis(part), *start as u64, axis(into)]),
-        Op::Concat { parts, along, into } => {
-            key.tag(20, [axis(into)]).list(parts.iter().map(n)).list(along.iter().map(axis))
-        }
+        Op::Concat { parts, along, into } => key.tag(20, [axis(into)]).list(parts.iter().map(n)).list(along.iter().map(axis)),
         Op::Gather { of, axis: along, at } => key.tag(21, [n(of), axis(along), n(at)]),
         Op::Scatter { of, at, over, into } => key.tag(22, [n(of), n(at), axis(into)]).set(over),
         Op::Argsort { of, axis: along } => key.tag(23, [n(of), axis(along)]),

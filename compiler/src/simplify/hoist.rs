@@ -231,7 +231,9 @@ fn classes(scan: &Scan) -> Vec<Class> {
 fn made_on_both_sides(op: &Op, class: Class) -> bool {
     match op {
         Op::Param(_) | Op::Const(_) | Op::Iota(_) | Op::Random { .. } | Op::Expand(_) => true,
-        Op::Rename { .. } | Op::Split { .. } | Op::Join { .. } | Op::Slice { .. } | Op::Stop(_) | Op::Id(_) => class == Class::Step,
+        Op::Rename { .. } | Op::Split { .. } | Op::Join { .. } | Op::Slice { .. } | Op::Stop(_) | Op::Id(_) => {
+            class == Class::Step
+        }
         Op::Input(_)
         | Op::Unary(..)
         | Op::Add(..)

@@ -163,7 +163,9 @@ pub(super) const RULES: &[Rule] = &[
         apply: |cx, node| {
             let Op::Dot { a, b, over } = &node.op else { return None };
             let padded = |v, other| match *cx.op(v) {
-                Op::Pad { of, axis, start, into } if over.contains(&into) && !cx.has(other, axis) => Some((of, axis, start, into)),
+                Op::Pad { of, axis, start, into } if over.contains(&into) && !cx.has(other, axis) => {
+                    Some((of, axis, start, into))
+                }
                 _ => None,
             };
             if let Some((x, axis, start, into)) = padded(*a, *b) {

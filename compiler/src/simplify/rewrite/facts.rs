@@ -86,10 +86,10 @@ pub(super) fn facts(axes: &[Axis], graph: &Graph, op: &Op, of: impl Fn(ValueId) 
             let product = both(*a, *b, |a, b| a * b);
             Facts::within(product.bound * count(over))
         }
-        Op::Concat { parts, .. } => parts.iter().map(|p| of(*p)).fold(Facts { bound: 0.0, truth: true }, |a, b| Facts {
-            bound: a.bound.max(b.bound),
-            truth: a.truth && b.truth,
-        }),
+        Op::Concat { parts, .. } => parts
+            .iter()
+            .map(|p| of(*p))
+            .fold(Facts { bound: 0.0, truth: true }, |a, b| Facts { bound: a.bound.max(b.bound), truth: a.truth && b.truth }),
         Op::Scatter { of: a, over, .. } => Facts::within(of(*a).bound * count(over)),
         Op::Argsort { axis, .. } => Facts::within(size(axis)),
     }

@@ -43,16 +43,8 @@ pub(crate) struct Rule {
 }
 
 /// The rules by theme. The first that matches is taken.
-const THEMES: &[&[Rule]] = &[
-    expand::RULES,
-    arith::RULES,
-    select::RULES,
-    axes::RULES,
-    contract::RULES,
-    parts::RULES,
-    places::RULES,
-    scans::RULES,
-];
+const THEMES: &[&[Rule]] =
+    &[expand::RULES, arith::RULES, select::RULES, axes::RULES, contract::RULES, parts::RULES, places::RULES, scans::RULES];
 
 /// How often each equation was used.
 pub type Log = BTreeMap<&'static str, usize>;

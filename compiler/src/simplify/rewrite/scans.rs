@@ -49,13 +49,9 @@ pub(super) const RULES: &[Rule] = &[
         on: &["scan"],
         apply: |cx, node| {
             let Op::Scan(scan) = &node.op else { return None };
-            let alike = |i: usize, j: usize| {
-                scan.init[i] == scan.init[j] && scan.body.results[i] == scan.body.results[j]
-            };
+            let alike = |i: usize, j: usize| scan.init[i] == scan.init[j] && scan.body.results[i] == scan.body.results[j];
             let first = |p: usize| (0..p).find(|i| p < scan.init.len() && alike(*i, p));
-            let scan = read_anew(node, |body, p, axes| {
-                Some(body.push(Op::Param(first(p)? as u32), axes.to_vec(), node.span))
-            })?;
+            let scan = read_anew(node, |body, p, axes| Some(body.push(Op::Param(first(p)? as u32), axes.to_vec(), node.span)))?;
             Some(cx.emit(Op::Scan(scan), Vec::new()))
         },
     },
@@ -71,9 +67,7 @@ pub(super) const RULES: &[Rule] = &[
                 let first = list.iter().position(|v| *v == list[place])?;
                 (first < place).then_some(start + first)
             };
-            let scan = read_anew(node, |body, p, axes| {
-                Some(body.push(Op::Param(first(p)? as u32), axes.to_vec(), node.span))
-            })?;
+            let scan = read_anew(node, |body, p, axes| Some(body.push(Op::Param(first(p)? as u32), axes.to_vec(), node.span)))?;
             Some(cx.emit(Op::Scan(scan), Vec::new()))
         },
     },
