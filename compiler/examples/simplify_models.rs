@@ -41,6 +41,10 @@ fn main() {
                             assert_eq!(ir::text::print(&back, None), text);
                             let n = |p: &ir::Program| p.counts().values().sum::<usize>();
                             let before = (n(&program), program.counts());
+                            let mut again = program.clone();
+                            let t = std::time::Instant::now();
+                            simplify::simplify(&mut again);
+                            println!("{label} TOTAL {:?}", t.elapsed());
                             let mut out = String::new();
                             let mut rounds = 0;
                             loop {

@@ -1,6 +1,7 @@
 //! Simplification keeps numbers: random programs, their gradients, and gradients of simplified programs.
 
 use compiler::grad::gradients;
+use compiler::lower::{Entry, Options, lower};
 use compiler::interp::Array;
 use compiler::ir::text::{parse, print};
 use compiler::ir::verify::verify;
@@ -10,6 +11,7 @@ use compiler::testing::{Rng, random_program, random_scalar_program};
 
 #[path = "support/agree.rs"]
 mod agree;
+mod support;
 use agree::agree;
 
 fn all_agree(seeds: std::ops::Range<u64>, check: impl Fn(u64) -> Result<(), String>) {
@@ -165,4 +167,44 @@ fn shuffled(graph: &Graph, rng: &mut Rng) -> Graph {
     }
     shuffled_graph.results = graph.results.iter().filter_map(|v| new_of[v.0 as usize]).collect();
     shuffled_graph
+}
+
+/// Programs of models come to rest, and products leave their loops.
+#[test]
+fn models() {
+    for (file, dots) in [("models/hamworld.wm", 6), ("dsl/tests/wm/lstm.wm", 0), ("models/tdmpc2.wm", 0)] {
+        let model = support::model(&support::project(file), &[("O", 17), ("A", 6)]);
+        for entry in [Entry::TrainStep, Entry::Plan] {
+            let mut program = lower(&model, entry, Options::default()).expect(file);
+            let count = |p: &Program| p.counts().values().sum::<usize>();
+            let before = count(&program);
+            let mut hoisted = program.clone();
+            let products: usize = simplify::hoist_logged(&mut hoisted).iter().map(|h| h.dots).sum();
+            assert!(products >= dots, "{file} {}: {products} products leave their loops", entry.name());
+            simplify(&mut program);
+            assert!(count(&program) * 4 < before * 3, "{file} {}: {before} nodes become {}", entry.name(), count(&program));
+            let text = print(&program, None);
+            simplify(&mut program);
+            assert!(print(&program, None) == text, "{file} {} does not come to rest", entry.name());
+        }
+    }
+}
+
+/// The passes that change loops are met by random programs.
+#[test]
+fn loops_change() {
+    let mut changed = [0; 3];
+    for seed in 3000..3200 {
+        let mut program = with_gradients(&random_scalar_program(seed).0);
+        for (name, pass) in [("rewrite", simplify::rewrite as fn(&mut Program)), ("cse", simplify::cse), ("dce", simplify::dce)] {
+            pass(&mut program);
+            verify(&program).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+        for (count, pass) in changed.iter_mut().zip([simplify::unroll as fn(&mut Program), simplify::hoist, simplify::sink]) {
+            let mut after = program.clone();
+            pass(&mut after);
+            *count += usize::from(after != program);
+        }
+    }
+    assert!(changed.iter().all(|n| *n >= 5), "programs that unroll, hoist and sink change: {changed:?}");
 }
