@@ -5,6 +5,7 @@ pub mod composite;
 pub mod grad;
 pub mod interp;
 pub mod ir;
+pub mod kernel;
 pub mod lower;
 pub mod random;
 pub mod run;
