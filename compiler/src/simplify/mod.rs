@@ -18,6 +18,7 @@
 mod coalesce;
 mod cse;
 mod dce;
+mod expand;
 mod fold;
 mod hoist;
 pub mod rewrite;
@@ -30,10 +31,11 @@ use std::collections::HashMap;
 pub use coalesce::coalesce;
 pub use cse::cse;
 pub use dce::dce;
+pub use expand::expand_composites;
 pub use fold::fold;
 pub use hoist::{Hoisted, hoist, hoist_logged};
 pub use rewrite::rewrite;
-pub use sink::sink;
+pub use sink::{sink, sink_along};
 pub use stops::strip_stops;
 pub use unroll::unroll;
 

@@ -18,10 +18,16 @@ use crate::ir::{Axis, AxisId, Graph, Op, Program, Reduction, Scan, ValueId};
 
 /// Moves running sums out of loops, innermost first.
 pub fn sink(program: &mut Program) {
-    super::change(program, |axes, graph| sink_graph(axes, graph));
+    super::change(program, |axes, graph| sink_graph(axes, graph, &[]));
 }
 
-fn sink_graph(axes: &[Axis], old: Graph) -> Graph {
+/// Moves every running sum over these axes out of its loop, whatever that costs: what is left in the loop does not cross
+/// them.
+pub fn sink_along(program: &mut Program, rows: &[AxisId]) {
+    super::change(program, |axes, graph| sink_graph(axes, graph, rows));
+}
+
+fn sink_graph(axes: &[Axis], old: Graph, rows: &[AxisId]) -> Graph {
     let mut graph = Graph::default();
     let mut new_of: Vec<ValueId> = Vec::with_capacity(old.nodes.len());
     // What final carries have become, by the old scan and number.
@@ -38,8 +44,8 @@ fn sink_graph(axes: &[Axis], old: Graph) -> Graph {
             new_of.push(graph.push(op, node.axes, node.span));
             continue;
         };
-        scan.body = sink_graph(axes, std::mem::take(&mut scan.body));
-        let plan = Plan::new(axes, scan);
+        scan.body = sink_graph(axes, std::mem::take(&mut scan.body), rows);
+        let plan = Plan::new(axes, scan, rows);
         plan.change(scan);
         let after = (!plan.carries.is_empty()).then(|| scan.clone());
         let id = graph.push(op, node.axes, node.span);
@@ -67,8 +73,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(axes: &[Axis], scan: &Scan) -> Plan {
-        let here = Loop::new(scan);
+    fn new(axes: &[Axis], scan: &Scan, rows: &[AxisId]) -> Plan {
+        let here = Loop::new(scan, rows);
         let entries = |v: ValueId| scan.body.axes(v).iter().map(|a| axes[a.0 as usize].size).product::<usize>();
         let mut plan = Plan::default();
         for carry in 0..scan.init.len() {
@@ -86,7 +92,8 @@ impl Plan {
                 }
             }
             let anew: usize = outputs[plan.outputs.len()..].iter().map(|v| entries(*v)).sum();
-            if !moved.is_empty() && anew <= 2 * entries(start) {
+            let crosses = !rows.is_empty() && !scan.body.axes(start).iter().any(|a| rows.contains(a));
+            if !moved.is_empty() && (anew <= 2 * entries(start) || crosses) {
                 let stay = summands.iter().copied().filter(|v| !moved.contains(v)).collect();
                 plan.stay.push((carry as u32, start, stay));
                 plan.carries.insert(carry as u32, moved);
@@ -112,14 +119,16 @@ struct Loop<'a> {
     scan: &'a Scan,
     /// How often each value of the body is used, as a result too.
     uses: Vec<usize>,
+    /// Axes that no sum is to cross in the loop.
+    rows: &'a [AxisId],
 }
 
 impl<'a> Loop<'a> {
-    fn new(scan: &'a Scan) -> Loop<'a> {
+    fn new(scan: &'a Scan, rows: &'a [AxisId]) -> Loop<'a> {
         let mut uses = vec![0; scan.body.nodes.len()];
         scan.body.nodes.iter().for_each(|n| n.op.operands(|v| uses[v.0 as usize] += 1));
         scan.body.results.iter().for_each(|v| uses[v.0 as usize] += 1);
-        Loop { scan, uses }
+        Loop { scan, uses, rows }
     }
 
     /// The parameter and the summands of a carry that is nothing but a running sum.
@@ -171,7 +180,18 @@ impl<'a> Loop<'a> {
                 }
                 changes
             }
-            Op::Reduce { op: Reduction::Sum, of, .. } => self.moves(*of, sums, outputs),
+            Op::Reduce { op: Reduction::Sum, of, over } => {
+                let mut with = outputs.clone();
+                if self.moves(*of, sums, &mut with) {
+                    *outputs = with;
+                    return true;
+                }
+                let crosses = over.iter().any(|a| self.rows.contains(a)) && !body.axes(*of).contains(&self.scan.axis);
+                if crosses && !self.at_hand(*of, outputs) {
+                    outputs.push(*of);
+                }
+                crosses
+            }
             Op::Add(a, b) => self.moves(*a, sums, outputs) && self.moves(*b, sums, outputs),
             Op::Mul(x, c) if body.as_const(*c).is_some() => self.moves(*x, sums, outputs),
             Op::Concat { parts, .. } => parts.iter().all(|p| self.moves(*p, sums, outputs)),

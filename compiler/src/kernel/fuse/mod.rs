@@ -1,0 +1,204 @@
+//! From graph program to kernel program.
+//!
+//! | step | |
+//! |---|---|
+//! | [`dims`] | which axes of which values are the same rows |
+//! | [`partition`] | which nodes make one kernel, at each level |
+//! | [`host`] | the steps of a graph: kernels, loops of steps, buffers between them |
+//! | [`tile`] | the statements of a row-parallel kernel |
+//! | [`open`] | elementwise work fused into maps |
+//! | [`product`] | products with weights, and the packing of weights |
+//! | [`locals`] | places for what a tile holds |
+//!
+//! The three levels differ in what [`partition`] lets into one kernel and in nothing else, so that they compute the same.
+
+mod dims;
+mod host;
+mod locals;
+mod open;
+mod partition;
+mod product;
+mod shape;
+mod spot;
+mod tile;
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use self::dims::{Class, Dims, ROOT};
+use self::spot::{Affine, At, Spot};
+use super::{Base, Buffer, BufferId, BufferKind, Kernel, LoopId, Program};
+use crate::ir::{self, AxisId, Role};
+
+/// How much goes into one kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// An operation a kernel.
+    Eager,
+    /// Elementwise chains, reductions, and what follows a product.
+    Fused,
+    /// Row-parallel regions, loops over time included.
+    #[default]
+    Mega,
+}
+
+impl Level {
+    pub const ALL: [Level; 3] = [Level::Eager, Level::Fused, Level::Mega];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Eager => "eager",
+            Level::Fused => "fused",
+            Level::Mega => "mega",
+        }
+    }
+}
+
+/// The axes that a kernel's rows are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rows {
+    /// The axes of these classes, whatever their names.
+    Classes(Vec<Class>),
+    Axes(Vec<AxisId>),
+}
+
+/// What the fuser cannot do: a fault of the compiler, told instead of a panic.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot make kernels of `{program}`: {what}")]
+pub struct FuseError {
+    pub program: String,
+    pub what: String,
+}
+
+/// Sums leave loops one after the other.
+const ROUNDS: usize = 2;
+
+/// Makes kernels of a graph program that is simplified and differentiated.
+pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program, FuseError> {
+    let mut program = program.clone();
+    crate::simplify::strip_stops(&mut program);
+    crate::simplify::expand_composites(&mut program);
+    let rows = Dims::new(&program).row_axes(&program);
+    for _ in 0..ROUNDS {
+        crate::simplify::sink_along(&mut program, &rows);
+        crate::simplify::rewrite::rewrite(&mut program);
+        crate::simplify::cse(&mut program);
+        crate::simplify::dce(&mut program);
+    }
+    crate::simplify::strip_stops(&mut program);
+    let dims = Dims::new(&program);
+    let mut fuser = Fuser {
+        program: &program,
+        dims,
+        level,
+        buffers: Vec::new(),
+        loops: Vec::new(),
+        packs: HashMap::new(),
+        packing: Vec::new(),
+        prepared_packing: Vec::new(),
+        numbers: HashMap::new(),
+    };
+    fuser.run().map_err(|what| FuseError { program: program.name.clone(), what })
+}
+
+pub(crate) struct Fuser<'p> {
+    program: &'p ir::Program,
+    dims: Dims,
+    level: Level,
+    buffers: Vec<Buffer>,
+    /// Steps of each loop.
+    loops: Vec<usize>,
+    /// Packed weights, by where the weight is and how it is used.
+    packs: HashMap<product::PackKey, At>,
+    /// Kernels that pack weights, to be run before the kernel that is being made.
+    packing: Vec<Kernel>,
+    prepared_packing: Vec<Kernel>,
+    /// Buffers of numbers known when compiled.
+    numbers: HashMap<Vec<u32>, BufferId>,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, String>;
+
+impl Fuser<'_> {
+    fn run(&mut self) -> Result<Program> {
+        let program = self.program;
+        let mut inputs = Vec::new();
+        let mut spots = Vec::new();
+        for input in &program.inputs {
+            let id = self.buffer(&input.name, program.len(&input.axes), BufferKind::Input);
+            inputs.push(id);
+            spots.push(Spot::At(At::dense(Base::Buffer(id), program, &input.axes, 1)));
+        }
+        let mut outputs = Vec::new();
+        let mut wanted = Vec::new();
+        for (output, v) in program.outputs.iter().zip(&program.graph.results) {
+            let axes = program.graph.axes(*v);
+            let id = self.buffer(&output.name, program.len(axes), BufferKind::Output);
+            outputs.push(id);
+            wanted.push(At::dense(Base::Buffer(id), program, axes, 1));
+        }
+        let (mut prepare, steps) = host::steps(self, &program.graph, ROOT, &spots, &wanted)?;
+        if !self.prepared_packing.is_empty() {
+            prepare.push(super::Step::Launch(std::mem::take(&mut self.prepared_packing)));
+        }
+        let buffers = std::mem::take(&mut self.buffers);
+        Ok(Program { name: program.name.clone(), buffers, inputs, outputs, draws: program.draws.clone(), prepare, steps })
+    }
+
+    fn buffer(&mut self, name: &str, len: usize, kind: BufferKind) -> BufferId {
+        self.buffers.push(Buffer { name: name.to_string(), len, kind });
+        BufferId(self.buffers.len() as u32 - 1)
+    }
+
+    fn new_loop(&mut self, count: usize) -> LoopId {
+        self.loops.push(count);
+        LoopId(self.loops.len() as u32 - 1)
+    }
+
+    /// Whether a buffer depends on parameters alone.
+    fn is_prepared(&self, id: BufferId) -> bool {
+        match self.buffers[id.0 as usize].kind {
+            BufferKind::Input => {
+                let role = self.program.inputs.get(id.0 as usize).map(|i| i.role);
+                matches!(role, Some(Role::Param | Role::Slow))
+            }
+            BufferKind::Kept | BufferKind::Const(_) => true,
+            BufferKind::Output | BufferKind::Temp => false,
+        }
+    }
+
+    /// A buffer of known numbers, along the axes and loops that they depend on.
+    fn numbers(&mut self, of: &Affine) -> At {
+        let dims: Vec<(usize, f64)> = of
+            .axes
+            .iter()
+            .map(|(a, f)| (self.program.size(*a), *f))
+            .chain(of.loops.iter().map(|(l, f)| (self.loops[l.0 as usize], *f)))
+            .collect();
+        let mut data = vec![of.start];
+        for (size, factor) in &dims {
+            data = data.iter().flat_map(|x| (0..*size).map(move |i| x + factor * i as f64)).collect();
+        }
+        let data: Vec<f32> = data.into_iter().map(|x| x as f32).collect();
+        let key: Vec<u32> = data.iter().map(|x| x.to_bits()).collect();
+        let id = match self.numbers.get(&key) {
+            Some(id) => *id,
+            None => {
+                let id = self.buffer("numbers", data.len(), BufferKind::Const(data));
+                self.numbers.insert(key, id);
+                id
+            }
+        };
+        let mut stride = 1;
+        let mut strides = vec![0; dims.len()];
+        for (i, (size, _)) in dims.iter().enumerate().rev() {
+            strides[i] = stride;
+            stride *= size;
+        }
+        let axes = of.axes.iter().zip(&strides).map(|((a, _), s)| (*a, *s)).collect();
+        let loops = of.loops.iter().zip(&strides[of.axes.len()..]).map(|((l, _), s)| (*l, *s)).collect();
+        At { base: Base::Buffer(id), offset: 0, strides: axes, loops, splat: true }
+    }
+}

@@ -1,0 +1,174 @@
+//! Which nodes make one kernel: groups of a graph's work.
+//!
+//! A node goes to the rows that its work is independent along. Nodes over the same rows are one group unless something
+//! lies between them that crosses rows or has other rows; a stage counts how often that happened on the way from the
+//! inputs. So groups are as large as they can be, and those of one stage do not depend on each other.
+
+use std::collections::BTreeMap;
+
+use super::dims::{Class, Dims, GraphId};
+use super::shape::{Kind, Shape};
+use super::{Level, Rows};
+use crate::ir::{AxisId, Composite, Graph, Op, Program, Reduction, Role, ValueId};
+
+/// How a group's work is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum How {
+    Tile,
+    /// A sum over rows.
+    Contract,
+    Random,
+    /// A loop of steps.
+    Loop,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub how: How,
+    pub rows: Rows,
+    pub nodes: Vec<ValueId>,
+    /// Depends on parameters alone.
+    pub prepared: bool,
+    pub stage: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub groups: Vec<Group>,
+    /// The group of each work node.
+    pub group_of: BTreeMap<ValueId, usize>,
+}
+
+/// What two nodes must agree in to be one group: the last is the node itself where nothing may join it.
+type Key = (bool, usize, How, Rows, Option<ValueId>);
+
+pub(crate) fn partition(program: &Program, dims: &Dims, level: Level, graph: &Graph, id: GraphId, shape: &Shape) -> Partition {
+    let ctx = Ctx { program, dims, level, graph, id, shape };
+    let prepared = ctx.prepared();
+    let mut keys: BTreeMap<ValueId, Key> = BTreeMap::new();
+    let mut groups: BTreeMap<Key, Vec<ValueId>> = BTreeMap::new();
+    for v in shape.work() {
+        let (how, rows) = ctx.how(v);
+        let prepared = prepared[v.0 as usize];
+        let lone = (level == Level::Eager || how != How::Tile).then_some(v);
+        let starts = level == Level::Fused && ctx.product(v, &rows);
+        let mut stage = 0;
+        for root in &shape.reads[&v] {
+            if let Some((of_prepared, of_stage, of_how, of_rows, of_lone)) = keys.get(&root.0) {
+                if *of_prepared && !prepared {
+                    continue;
+                }
+                let joins = !starts && lone.is_none() && of_lone.is_none() && *of_how == how && *of_rows == rows;
+                stage = stage.max(of_stage + usize::from(!joins));
+            }
+        }
+        let key = (!prepared, stage, how, rows, lone);
+        groups.entry(key.clone()).or_default().push(v);
+        keys.insert(v, (prepared, stage, how, key.3, lone));
+    }
+    let groups: Vec<Group> = groups
+        .into_iter()
+        .map(|((not_prepared, stage, how, rows, _), nodes)| Group { how, rows, nodes, prepared: !not_prepared, stage })
+        .collect();
+    let group_of = groups.iter().enumerate().flat_map(|(g, group)| group.nodes.iter().map(move |v| (*v, g))).collect();
+    Partition { groups, group_of }
+}
+
+struct Ctx<'a> {
+    program: &'a Program,
+    dims: &'a Dims,
+    level: Level,
+    graph: &'a Graph,
+    id: GraphId,
+    shape: &'a Shape,
+}
+
+impl Ctx<'_> {
+    /// Which values depend on nothing but parameters. Inside a loop of steps none count: they would have left it.
+    fn prepared(&self) -> Vec<bool> {
+        let mut prepared: Vec<bool> = Vec::with_capacity(self.graph.nodes.len());
+        for node in &self.graph.nodes {
+            let known = match &node.op {
+                Op::Input(i) => matches!(self.program.inputs[*i as usize].role, Role::Param | Role::Slow),
+                Op::Param(_) | Op::Random { .. } => false,
+                op => {
+                    let mut all = true;
+                    op.operands(|x| all &= prepared[x.0 as usize]);
+                    all
+                }
+            };
+            prepared.push(known);
+        }
+        prepared
+    }
+
+    fn how(&self, v: ValueId) -> (How, Rows) {
+        let (graph, id) = (self.graph, self.id);
+        let node = graph.node(v);
+        let (rows, crosses) = self.dims.rows(graph, id, v);
+        match &node.op {
+            Op::Random { .. } => return (How::Random, Rows::Axes(Vec::new())),
+            Op::Scan(scan) => {
+                let inside = self.dims.inside(&scan.body, self.dims.body(id, v));
+                return match self.level == Level::Mega && !crosses {
+                    true if inside.is_empty() => (How::Tile, Rows::Axes(Vec::new())),
+                    true => (How::Tile, Rows::Classes(inside)),
+                    false => (How::Loop, Rows::Axes(Vec::new())),
+                };
+            }
+            Op::Dot { a, b, over } if crosses && rows.is_empty() => {
+                let crossed = self.dims.crossed(graph, id, v);
+                let all = |x: ValueId| self.classes(x) == crossed && over.iter().all(|o| graph.axes(x).contains(o));
+                if all(*a) && all(*b) {
+                    return (How::Contract, Rows::Classes(crossed));
+                }
+            }
+            Op::Reduce { op: Reduction::Sum, of, over } => {
+                let crossed = self.dims.crossed(graph, id, v);
+                if crosses && rows.is_empty() && self.classes(*of) == crossed {
+                    return (How::Contract, Rows::Classes(crossed));
+                }
+                let axes = graph.axes(*of);
+                let trailing = axes[axes.len() - over.len()..].iter().all(|a| over.contains(a));
+                if rows.is_empty() && !crosses && trailing && self.program.len(over) >= CONTRACT {
+                    let rows = axes[axes.len() - over.len()..].to_vec();
+                    return (How::Contract, Rows::Axes(rows));
+                }
+            }
+            _ => {}
+        }
+        if !rows.is_empty() {
+            return (How::Tile, Rows::Classes(rows));
+        }
+        let flat = match &node.op {
+            Op::Unary(..) | Op::Add(..) | Op::Mul(..) | Op::Max(..) | Op::Less(..) | Op::Where(..) => true,
+            Op::Composite(c, _) => !matches!(c, Composite::Softmax(_) | Composite::LogSoftmax(_) | Composite::LogSumExp(_)),
+            Op::Reduce { .. } | Op::Dot { .. } => true,
+            _ => false,
+        };
+        (How::Tile, Rows::Axes(if flat { node.axes.clone() } else { Vec::new() }))
+    }
+
+    fn classes(&self, v: ValueId) -> Vec<Class> {
+        self.dims.parallel().iter().copied().filter(|c| self.dims.axis(self.graph, self.id, v, *c).is_some()).collect()
+    }
+
+    /// Whether a node is a product of rows and weights, which the level `fused` starts a kernel with.
+    fn product(&self, v: ValueId, rows: &Rows) -> bool {
+        let Op::Dot { a, b, .. } = &self.graph.node(v).op else { return false };
+        let Rows::Classes(_) = rows else { return false };
+        let weight = |x: ValueId| self.classes(x).is_empty() && !matches!(self.shape.kinds[x.0 as usize], Kind::Free(_));
+        weight(*a) || weight(*b)
+    }
+}
+
+/// Sums of fewer entries are not worth a kernel of their own kind.
+const CONTRACT: usize = 64;
+
+/// Rows as axes, those of a value.
+pub(crate) fn row_axes(rows: &Rows, dims: &Dims, graph: &Graph, id: GraphId, v: ValueId) -> Vec<Option<AxisId>> {
+    match rows {
+        Rows::Classes(classes) => classes.iter().map(|c| dims.axis(graph, id, v, *c)).collect(),
+        Rows::Axes(axes) => axes.iter().map(|a| graph.axes(v).contains(a).then_some(*a)).collect(),
+    }
+}
