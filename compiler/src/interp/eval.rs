@@ -293,6 +293,6 @@ fn total<T: Real>(row: &[T]) -> T {
 }
 
 /// NaN after all numbers; zeros of either sign are equal.
-fn ascending<T: Real>(a: T, b: T) -> Ordering {
+pub(crate) fn ascending<T: Real>(a: T, b: T) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
