@@ -39,8 +39,11 @@ pub use unroll::unroll;
 
 use crate::ir::{Axis, AxisId, Graph, Op, Program, ValueId, verify};
 
+/// A pass and its name.
+pub type Pass = (&'static str, fn(&mut Program));
+
 /// The passes, in order, under the names that `wmc compile --dump` knows.
-pub const PASSES: &[(&str, fn(&mut Program))] = &[
+pub const PASSES: &[Pass] = &[
     ("unroll", unroll),
     ("coalesce", coalesce),
     ("fold", fold),
@@ -77,7 +80,7 @@ pub fn run_until(program: &mut Program, name: &str) -> bool {
 }
 
 /// Runs a pass; in debug builds the outcome is verified.
-fn run(program: &mut Program, (name, pass): &(&str, fn(&mut Program))) {
+fn run(program: &mut Program, (name, pass): &Pass) {
     pass(program);
     if cfg!(debug_assertions)
         && let Err(error) = verify::verify(program)
