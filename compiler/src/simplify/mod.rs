@@ -5,7 +5,7 @@
 //! | [`unroll`] | a scan of one step is its body |
 //! | [`coalesce`] | axes that nothing tells apart become one |
 //! | [`fold`] | constants are computed |
-//! | [`rewrite`] | local rules, one equation a rule |
+//! | [`mod@rewrite`] | local rules, one equation a rule |
 //! | [`cse`] | equal values are computed once |
 //! | [`hoist`] | work that depends on no carry leaves its loop |
 //! | [`sink`] | running sums of products leave their loop |
