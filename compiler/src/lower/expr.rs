@@ -448,12 +448,32 @@ impl Lower<'_> {
                 };
             }
         }
-        let log = match g.as_const(a) {
-            Some(base) => g.constant(base.ln(), span),
-            None => g.unary(Unary::Log, a, span),
-        };
-        let exponent = g.mul(b, log, span);
-        g.unary(Unary::Exp, exponent, span)
+        match g.as_const(a) {
+            Some(0.0) => {
+                let zero = g.constant(0.0, span);
+                let apart = g.less(zero, b, span);
+                g.not(apart, span)
+            }
+            // Whole powers alternate: (-c)^n = c^n (1 - 2 (n mod 2)).
+            Some(base) if base < 0.0 => {
+                let size = g.constant(-base, span);
+                let size = self.power(size, b, span);
+                let (one, two) = (self.graph().constant(1.0, span), self.graph().constant(2.0, span));
+                let odd = self.binary(BinaryOp::Rem, b, two, span);
+                let odd = self.graph().scale(odd, 2.0, span);
+                let sign = self.graph().sub(one, odd, span);
+                self.graph().mul(size, sign, span)
+            }
+            Some(base) => {
+                let exponent = g.scale(b, base.ln(), span);
+                g.unary(Unary::Exp, exponent, span)
+            }
+            None => {
+                let log = g.unary(Unary::Log, a, span);
+                let exponent = g.mul(b, log, span);
+                g.unary(Unary::Exp, exponent, span)
+            }
+        }
     }
 
     // ---- axes

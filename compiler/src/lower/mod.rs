@@ -9,6 +9,7 @@
 //! | `frame` | the graph under construction and the bodies of scans inside it |
 //! | `family` | values of equations over boxes of subscripts |
 //! | `stage` | equations in order; recurrences become scans |
+//! | `segments` | recurrences whose equations hold over different ranges |
 //! | `expr` | expressions |
 //! | `entry` | the programs: `train_step`, `evaluate`, `act`, `plan`, `record`, `schedules`, `init` |
 
@@ -16,6 +17,7 @@ mod entry;
 mod expr;
 mod family;
 mod frame;
+mod segments;
 mod stage;
 
 use std::collections::HashMap;
