@@ -135,6 +135,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) batch: Option<AxisId>,
     /// On-policy updates: how many rows there are instead of the steps of the rollout.
     pub(crate) rows: Option<i64>,
+    /// Draws whose indices were cut down, each with all its axes: several parts of the program read it.
+    pub(crate) whole_draws: HashMap<usize, ValueId>,
     /// Values of inputs by name.
     pub(crate) inputs: HashMap<String, ValueId>,
     /// The running statistic being updated, which sees its old value.
@@ -164,6 +166,7 @@ impl<'m> Lower<'m> {
             which: Which::Train,
             batch: None,
             rows: None,
+            whole_draws: HashMap::new(),
             inputs: HashMap::new(),
             updating: None,
             updated: HashMap::new(),
