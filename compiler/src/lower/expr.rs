@@ -122,7 +122,14 @@ impl Lower<'_> {
                 let (v, at) = (self.expr(*of)?, self.expr(*at)?);
                 let axis = self.axis(*axis)?;
                 let v = self.ensure(v, &[axis], span);
-                Ok(self.graph().gather(v, axis, at, span))
+                if !self.graph().axes(at).contains(&axis) {
+                    return Ok(self.graph().gather(v, axis, at, span));
+                }
+                // Places along the very axis that they pick from: what is picked from gets another.
+                let size = self.program.size(axis);
+                let from = self.program.new_axis("from", size);
+                let v = self.graph().rename(v, axis, from, span);
+                Ok(self.graph().gather(v, from, at, span))
             }
             Hir::Sort { of, axis } => {
                 let v = self.expr(*of)?;
