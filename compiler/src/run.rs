@@ -233,7 +233,7 @@ fn defaults(model: &Model, call: &Call, program: &Program, given: &Tensors) -> R
     }
     // A file with some of the parameters is a file that lacks the others.
     let some = given.keys().any(|n| n.starts_with("param."));
-    if (wants(Role::Param) && !some) || (wants(Role::Slow) && !some) || wants(Role::Carry) || wants(Role::Running) {
+    if !some && (wants(Role::Param) || wants(Role::Slow)) || wants(Role::Carry) || wants(Role::Running) {
         for (name, tensor) in initial(model, call.seed)? {
             if !(some && name.starts_with("param.")) {
                 out.insert(name, tensor);

@@ -67,13 +67,14 @@ fn gradients(model: &Model) -> Tensors {
     run(model, &given(model)).into_iter().filter(|(name, _)| name.starts_with("grad.")).collect()
 }
 
-/// The derivative of one output's only entry by every entry of one input.
+/// The derivative of one output's only entry by every entry of one input, as the program is before simplification.
 fn differences(model: &Model, given: &Tensors, of: &str, by: &str) -> Tensor {
     let step = 1e-5;
+    let plain = Call { observe: false, simplify: false, ..DOUBLE };
     let at = |i: usize, by_how_much: f64| {
         let mut moved = given.clone();
         moved.get_mut(by).expect("an input").data[i] += by_how_much;
-        run(model, &moved)[of].data[0]
+        call(model, &plain, &moved).unwrap_or_else(|e| panic!("{e}"))[of].data[0]
     };
     let data = (0..given[by].data.len()).map(|i| (at(i, step) - at(i, -step)) / (2.0 * step)).collect();
     Tensor { shape: given[by].shape.clone(), data }

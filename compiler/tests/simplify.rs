@@ -5,11 +5,13 @@ use compiler::interp::Array;
 use compiler::ir::text::{parse, print};
 use compiler::ir::verify::verify;
 use compiler::ir::{Graph, Node, Op, Output, Program, Role, ValueId};
+use compiler::lower::{Entry, Options, lower};
 use compiler::simplify::{self, PASSES, simplify};
 use compiler::testing::{Rng, random_program, random_scalar_program};
 
 #[path = "support/agree.rs"]
 mod agree;
+mod support;
 use agree::agree;
 
 fn all_agree(seeds: std::ops::Range<u64>, check: impl Fn(u64) -> Result<(), String>) {
@@ -165,4 +167,41 @@ fn shuffled(graph: &Graph, rng: &mut Rng) -> Graph {
     }
     shuffled_graph.results = graph.results.iter().filter_map(|v| new_of[v.0 as usize]).collect();
     shuffled_graph
+}
+
+/// Programs of models shrink and come to rest.
+#[test]
+fn models() {
+    for file in ["models/hamworld.wm", "dsl/tests/wm/lstm.wm", "models/tdmpc2.wm"] {
+        let model = support::model(&support::project(file), &[("O", 17), ("A", 6)]);
+        for entry in [Entry::TrainStep, Entry::Plan] {
+            let mut program = lower(&model, entry, Options::default()).expect(file);
+            let count = |p: &Program| p.counts().values().sum::<usize>();
+            let before = count(&program);
+            simplify(&mut program);
+            assert!(count(&program) * 4 < before * 3, "{file} {}: {before} nodes become {}", entry.name(), count(&program));
+            let text = print(&program, None);
+            simplify(&mut program);
+            assert!(print(&program, None) == text, "{file} {} does not come to rest", entry.name());
+        }
+    }
+}
+
+/// The passes that change loops are met by random programs.
+#[test]
+fn loops_change() {
+    let mut changed = [0; 3];
+    for seed in 3000..3500 {
+        let mut program = with_gradients(&random_scalar_program(seed).0);
+        for (name, pass) in [("rewrite", simplify::rewrite as fn(&mut Program)), ("cse", simplify::cse), ("dce", simplify::dce)] {
+            pass(&mut program);
+            verify(&program).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+        for (count, pass) in changed.iter_mut().zip([simplify::unroll as fn(&mut Program), simplify::hoist, simplify::sink]) {
+            let mut after = program.clone();
+            pass(&mut after);
+            *count += usize::from(after != program);
+        }
+    }
+    assert!(changed.iter().all(|n| *n >= 5), "programs that unroll, hoist and sink change: {changed:?}");
 }

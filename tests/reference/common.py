@@ -109,7 +109,7 @@ def normed(p, path, x):
     if f"{path}.shift" in p:
         return F.layer_norm(x, x.shape[-1:], p[f"{path}.scale"], p[f"{path}.shift"], eps=1e-5)
     if f"{path}.scale" in p:
-        return F.rms_norm(x, x.shape[-1:], p[f"{path}.scale"], eps=1e-5)
+        return F.rms_norm(x, x.shape[-1:], p[f"{path}.scale"], eps=1e-4)
     return x
 
 

@@ -163,7 +163,7 @@ def losses(p, slow, data, draw, scale, sg):
     }
     values = {
         "h": h, "po": po, "pr": pr, "s": s, "f.h": h, "f.s": s, "g.h": g[0], "g.s": g[1], "u": u, "gh": torch.stack(ghs, 2),
-        "gs": torch.stack(gss, 2), "c": c, "val": val, "ret": ret, "w": w, "aim": aim, "adv": adv, "seen": seen,
+        "gs": torch.stack(gss, 2), "c": c, "val": val, "ret": ret[:, :, :-1], "w": w, "aim": aim, "adv": adv, "seen": seen[:, :-1],
     }
     return parts, values, scale
 
@@ -243,8 +243,8 @@ def main():
     out |= {"objective.main": objective, "next.running.R": new_scale} | under("grad", grads) | under("value", values)
     out |= under("next.param", after) | under("next.slot.main", after_slots) | under("next.slow", slow_step(slow, after, TAU))
     t, short, long, next_ = [0, T], [0, H], [0, H + 1], [1, H + 1]
-    save("dreamerv3", inputs, out, {k: [t] for k in ("h", "po", "pr", "s", "f", "seen")} | {k: [t, short] for k in ("u", "aim", "adv")}
-         | {k: [t, long] for k in ("g", "c", "val", "ret", "w")} | {k: [t, next_] for k in ("gh", "gs")})
+    save("dreamerv3", inputs, out, {k: [t] for k in ("h", "po", "pr", "s", "f")} | {k: [t, short] for k in ("u", "aim", "adv", "ret")}
+         | {k: [t, long] for k in ("g", "c", "val", "w")} | {k: [t, next_] for k in ("gh", "gs")})
 
     with torch.no_grad():
         data = {"obs": v.normal(2, 10, O), "a": v.uniform(2, 9, A, low=-1, high=1), "first": flag([1] + 9 * [0], 10 * [0])}

@@ -38,10 +38,12 @@ def recorded(p, data):
             for l in range(t, end - 1):
                 adv[t] += weight * delta[l]
                 weight *= c[l] * LAMBDA
-    # Over the whole rollout; the two steps between episodes count, with advantage zero.
-    gain = (adv[:T] - adv[:T].mean()) / (adv[:T].std(correction=1) + 1e-8)
+    # Over the transitions of the whole rollout: the two steps between episodes do not count.
+    moved = ~first[1:]
+    gain = torch.zeros(T)
+    gain[moved] = (adv[:T][moved] - adv[:T][moved].mean()) / (adv[:T][moved].std(correction=1) + 1e-8)
     return {
-        "moved": ~first[1:], "logp0": policy(p, obs[:T]).log_prob(a), "v": v, "c": c, "delta": delta, "adv": adv, "gain": gain,
+        "moved": moved, "logp0": policy(p, obs[:T]).log_prob(a), "v": v, "c": c, "delta": delta, "adv": adv, "gain": gain,
         "ret": adv[:T] + v[:T],
     }
 

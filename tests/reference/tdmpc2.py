@@ -118,7 +118,7 @@ def act_one(p, obs, last, draw):
             x = dynamics(p, x, pool[:, k])
         end = policy(p, x).draw(draw["plan.try.b"][i])[0]
         q = torch.stack([critic(p, e, x, end).mean() for e in range(E)], -1)
-        score = score + GAMMA**H * q.gather(-1, draw["plan.try.duo"][i]).mean(-1)
+        score = score + GAMMA**H * q[:, draw["act.duo"]].mean(-1)
 
         best = score.topk(ELITES).indices
         w = (score[best] / 2).softmax(0)
@@ -222,7 +222,7 @@ def main():
         draw = {
             "plan.own.guess": v.normal(ENVS, PRIOR, H + 1, A), "plan.noise": v.normal(ENVS, ROUNDS, GAUSS, H, A),
             "plan.try.b": v.normal(ENVS, ROUNDS, GAUSS + PRIOR, A),
-            "plan.try.duo": torch.stack([v.subset(E, 2) for _ in range(ENVS * ROUNDS * (GAUSS + PRIOR))]).reshape(ENVS, ROUNDS, -1, 2),
+            "act.duo": torch.stack([v.subset(E, 2) for _ in range(ENVS)]),
             "act.found": v.open_unit(ENVS, ELITES), "act.train": v.normal(ENVS, A),
         }
         obs, last = v.normal(ENVS, O), v.uniform(ENVS, H, A, low=-1, high=1)

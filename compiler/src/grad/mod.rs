@@ -25,7 +25,7 @@
 //! | `rename`, `split`, `join` | back |
 //! | `slice`, `pad`, `concat` | `pad`, `slice`, slices |
 //! | `gather`, `scatter` | each is the other's |
-//! | `scan` | a scan in the other direction (see [`scan`]) |
+//! | `scan` | a scan in the other direction (see `grad/scan.rs`) |
 //! | `id` | `g` |
 //! | `floor`, `less`, `sign`, `argsort`, `stop` | nothing: they are constant almost everywhere, or meant to be |
 

@@ -5,7 +5,7 @@
 //! line up by axis: the value has every axis of its operands, so broadcasting and transposing are no operations.
 //! A scan holds a body of its own, a closed graph: it sees nothing but its parameters.
 //!
-//! Invariants, checked by [`verify`](crate::ir::verify):
+//! Invariants, checked by [`verify`]:
 //! - operands come before their users; every axis is declared; no value has an axis twice;
 //! - what each [`Op`] says about the axes of its operands and its value;
 //! - truth values are the numbers 0 and 1.

@@ -6,14 +6,14 @@
 //! axes; [`simplify`](crate::simplify) brings them into its order.
 
 use std::collections::HashSet;
-use std::fmt;
 
 use dsl::source::Span;
 
 use super::{AxisId, Composite, Graph, Node, Noise, Op, Program, Scan, ValueId};
 
 /// An invariant that does not hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", self.place())]
 pub struct VerifyError {
     /// The scans around the node, outermost first.
     pub scans: Vec<ValueId>,
@@ -23,19 +23,14 @@ pub struct VerifyError {
     pub message: String,
 }
 
-impl fmt::Display for VerifyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for scan in &self.scans {
-            write!(f, "in scan %{}: ", scan.0)?;
-        }
-        if let Some((id, op)) = self.node {
-            write!(f, "%{} ({op}): ", id.0)?;
-        }
-        write!(f, "{}", self.message)
+impl VerifyError {
+    /// `in scan %2: %5 (add): `
+    fn place(&self) -> String {
+        let scans = self.scans.iter().map(|scan| format!("in scan %{}: ", scan.0));
+        let node = self.node.iter().map(|(id, op)| format!("%{} ({op}): ", id.0));
+        scans.chain(node).collect()
     }
 }
-
-impl std::error::Error for VerifyError {}
 
 /// The first invariant that does not hold, if one does not.
 pub fn verify(program: &Program) -> Result<(), VerifyError> {
@@ -276,6 +271,7 @@ impl Check<'_> {
             Op::Concat { parts, along, into } => self.concat(graph, node, parts, along, *into),
             Op::Gather { of, axis, at } => {
                 self.has(axes(*of), &[*axis])?;
+                ensure!(!axes(*at).contains(axis), "the places have the axis {} that they pick from", self.name(*axis));
                 let others = without(axes(*of), &[*axis]);
                 let expected = [without(axes(*at), &others), others].concat();
                 self.as_set(node, &expected, "those of the places, and its operand's without the one picked from")

@@ -286,10 +286,11 @@ impl Lower<'_> {
                 let graph = &mut self.frames[0].graph;
                 grad::gradients(&mut self.program.axes, graph, objective, &weights)
             };
-            for ((p, _), g) in optimizer.params.iter().zip(&gradients) {
-                if self.options.observe {
-                    let name = format!("grad.{}", self.model.params[p.0 as usize].path);
-                    self.output(name, *g, None);
+            if self.options.observe {
+                for (((p, _), weight), g) in optimizer.params.iter().zip(&weights).zip(&gradients) {
+                    let axes = self.graph().axes(*weight).to_vec();
+                    let g = self.ordered(*g, &axes, span);
+                    self.output(format!("grad.{}", self.model.params[p.0 as usize].path), g, None);
                 }
             }
             updated.extend(self.apply_rule(o, &weights, &gradients)?);

@@ -122,7 +122,14 @@ impl Lower<'_> {
                 let (v, at) = (self.expr(*of)?, self.expr(*at)?);
                 let axis = self.axis(*axis)?;
                 let v = self.ensure(v, &[axis], span);
-                Ok(self.graph().gather(v, axis, at, span))
+                if !self.graph().axes(at).contains(&axis) {
+                    return Ok(self.graph().gather(v, axis, at, span));
+                }
+                // Places along the very axis that they pick from: what is picked from gets another.
+                let size = self.program.size(axis);
+                let from = self.program.new_axis("from", size);
+                let v = self.graph().rename(v, axis, from, span);
+                Ok(self.graph().gather(v, from, at, span))
             }
             Hir::Sort { of, axis } => {
                 let v = self.expr(*of)?;
@@ -310,31 +317,47 @@ impl Lower<'_> {
         Ok(self.input(format!("carry.{}", carry.path), Role::Carry, axes, span))
     }
 
+    /// A draw has the range that the model gives its indices, whatever part of it is read.
     fn draw(&mut self, d: usize, span: Span) -> Result<ValueId> {
+        // Acting draws for the present step alone.
+        let now = |cx: &Self, var: &VarId| cx.bindings.get(var) == Some(&Binding::Now);
+        let vars: Vec<VarId> = self.model.draws[d].vars.iter().copied().filter(|v| !now(self, v)).collect();
+        if !vars.iter().any(|v| self.trimmed.contains_key(v)) {
+            let along = vars.iter().map(|v| self.bind_var(*v).0).collect();
+            return self.drawn(d, along, span);
+        }
+        let mut value = match self.whole_draws.get(&d) {
+            Some(value) => *value,
+            None => {
+                let along = vars.iter().map(|v| self.model.var(*v)).map(|v| self.program.new_axis(&v.name, v.len() as usize));
+                let along = along.collect();
+                let value = self.drawn(d, along, span)?;
+                self.whole_draws.insert(d, value);
+                value
+            }
+        };
+        let skip = usize::from(self.model.draws[d].per_sample && self.batch.is_some());
+        let along: Vec<AxisId> = self.graph().axes(value)[skip..skip + vars.len()].to_vec();
+        for (var, whole) in vars.into_iter().zip(along) {
+            let (axis, size) = self.bind_var(var);
+            let start = self.var_range(var).0 - self.model.var(var).lo;
+            value = if size == self.model.var(var).len() {
+                self.graph().rename(value, whole, axis, span)
+            } else {
+                self.graph().slice(value, whole, start as usize, axis, span)
+            };
+        }
+        Ok(value)
+    }
+
+    /// A draw's numbers, with the axes of its indices.
+    fn drawn(&mut self, d: usize, along: Vec<AxisId>, span: Span) -> Result<ValueId> {
         let draw = &self.model.draws[d];
         let mut axes: Vec<AxisId> = Vec::new();
         if draw.per_sample {
             axes.extend(self.batch);
         }
-        // A draw has the range that the model gives its indices, whatever part of it is read.
-        let mut cuts = Vec::new();
-        for var in &draw.vars {
-            // Acting draws for the present step alone.
-            if self.bindings.get(var) == Some(&Binding::Now) {
-                continue;
-            }
-            let (axis, size) = self.bind_var(*var);
-            match self.trimmed.get(var) {
-                Some((lo, _)) => {
-                    let v = self.model.var(*var);
-                    let whole = self.program.new_axis(&v.name.clone(), v.len() as usize);
-                    cuts.push((whole, (lo - v.lo) as usize, axis));
-                    axes.push(whole);
-                    debug_assert!(size <= v.len());
-                }
-                None => axes.push(axis),
-            }
-        }
+        axes.extend(along);
         axes.extend(self.axes(&draw.axes)?);
         let noise = match draw.noise {
             hir::Noise::Gaussian => Noise::Gaussian,
@@ -348,11 +371,7 @@ impl Lower<'_> {
                 self.program.draws.len() - 1
             }
         };
-        let mut value = self.graph().push(Op::Random { draw: number as u32, noise }, axes, span);
-        for (whole, start, axis) in cuts {
-            value = self.graph().slice(value, whole, start, axis, span);
-        }
-        Ok(value)
+        Ok(self.graph().push(Op::Random { draw: number as u32, noise }, axes, span))
     }
 
     // ---- elementwise
@@ -448,12 +467,32 @@ impl Lower<'_> {
                 };
             }
         }
-        let log = match g.as_const(a) {
-            Some(base) => g.constant(base.ln(), span),
-            None => g.unary(Unary::Log, a, span),
-        };
-        let exponent = g.mul(b, log, span);
-        g.unary(Unary::Exp, exponent, span)
+        match g.as_const(a) {
+            Some(0.0) => {
+                let zero = g.constant(0.0, span);
+                let apart = g.less(zero, b, span);
+                g.not(apart, span)
+            }
+            // Whole powers alternate: (-c)^n = c^n (1 - 2 (n mod 2)).
+            Some(base) if base < 0.0 => {
+                let size = g.constant(-base, span);
+                let size = self.power(size, b, span);
+                let (one, two) = (self.graph().constant(1.0, span), self.graph().constant(2.0, span));
+                let odd = self.binary(BinaryOp::Rem, b, two, span);
+                let odd = self.graph().scale(odd, 2.0, span);
+                let sign = self.graph().sub(one, odd, span);
+                self.graph().mul(size, sign, span)
+            }
+            Some(base) => {
+                let exponent = g.scale(b, base.ln(), span);
+                g.unary(Unary::Exp, exponent, span)
+            }
+            None => {
+                let log = g.unary(Unary::Log, a, span);
+                let exponent = g.mul(b, log, span);
+                g.unary(Unary::Exp, exponent, span)
+            }
+        }
     }
 
     // ---- axes

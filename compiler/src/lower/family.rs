@@ -62,6 +62,13 @@ impl Families {
         self.pieces.entry((which, family)).or_default().push(piece);
     }
 
+    /// Files a piece in place of all others of its equation at its depth.
+    pub(crate) fn replace(&mut self, which: Which, family: FamilyId, piece: Piece) {
+        let pieces = self.pieces.entry((which, family)).or_default();
+        pieces.retain(|p| p.def != piece.def || p.depth != piece.depth);
+        pieces.push(piece);
+    }
+
     pub(crate) fn of(&self, which: Which, family: FamilyId) -> &[Piece] {
         self.pieces.get(&(which, family)).map_or(&[], Vec::as_slice)
     }
@@ -262,24 +269,26 @@ impl Lower<'_> {
             right[p] = Want::Along { axis: b, lo: border, size: second };
             let x = self.read_box(family, leaf, &left, span)?;
             let y = self.read_box(family, leaf, &right, span)?;
-            return Ok(self.join_parts(x, a, y, b, axis, span));
+            return Ok(self.end_to_end(&[x, y], &[a, b], axis, span));
         }
         let name = self.system().family(family).name.clone();
         self.unsupported(format!("a value of `{name}` is read that no equation before it gives"), span)
     }
 
-    /// Two arrays end to end; each may lack axes that the other has.
-    fn join_parts(&mut self, x: ValueId, a: AxisId, y: ValueId, b: AxisId, into: AxisId, span: Span) -> ValueId {
-        let mut axes: Vec<AxisId> = vec![a];
-        let others = |v: &[AxisId], skip: AxisId| v.iter().copied().filter(|x| *x != skip).collect::<Vec<_>>();
-        let (ox, oy) = (others(self.graph().axes(x), a), others(self.graph().axes(y), b));
-        axes.extend(&ox);
-        axes.extend(oy.iter().filter(|v| !ox.contains(v)));
-        let mut second = axes.clone();
-        second[0] = b;
-        let x = self.graph().expand(x, &axes, span);
-        let y = self.graph().expand(y, &second, span);
-        self.graph().concat(vec![x, y], vec![a, b], into, span)
+    /// Arrays end to end; each may lack axes that others have.
+    pub(super) fn end_to_end(&mut self, parts: &[ValueId], along: &[AxisId], into: AxisId, span: Span) -> ValueId {
+        let mut others: Vec<AxisId> = Vec::new();
+        for (part, own) in parts.iter().zip(along) {
+            let axes = self.graph().axes(*part).to_vec();
+            let new: Vec<AxisId> = axes.into_iter().filter(|a| a != own && !others.contains(a)).collect();
+            others.extend(new);
+        }
+        let mut values = Vec::new();
+        for (part, own) in parts.iter().zip(along) {
+            let axes: Vec<AxisId> = [*own].into_iter().chain(others.iter().copied()).collect();
+            values.push(self.graph().expand(*part, &axes, span));
+        }
+        self.graph().concat(values, along.to_vec(), into, span)
     }
 
     /// A box out of a piece that holds it.

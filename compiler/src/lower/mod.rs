@@ -9,6 +9,7 @@
 //! | `frame` | the graph under construction and the bodies of scans inside it |
 //! | `family` | values of equations over boxes of subscripts |
 //! | `stage` | equations in order; recurrences become scans |
+//! | `segments` | recurrences whose equations hold over different ranges |
 //! | `expr` | expressions |
 //! | `entry` | the programs: `train_step`, `evaluate`, `act`, `plan`, `record`, `schedules`, `init` |
 
@@ -16,6 +17,7 @@ mod entry;
 mod expr;
 mod family;
 mod frame;
+mod segments;
 mod stage;
 
 use std::collections::HashMap;
@@ -133,6 +135,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) batch: Option<AxisId>,
     /// On-policy updates: how many rows there are instead of the steps of the rollout.
     pub(crate) rows: Option<i64>,
+    /// Draws whose indices were cut down, each with all its axes: several parts of the program read it.
+    pub(crate) whole_draws: HashMap<usize, ValueId>,
     /// Values of inputs by name.
     pub(crate) inputs: HashMap<String, ValueId>,
     /// The running statistic being updated, which sees its old value.
@@ -162,6 +166,7 @@ impl<'m> Lower<'m> {
             which: Which::Train,
             batch: None,
             rows: None,
+            whole_draws: HashMap::new(),
             inputs: HashMap::new(),
             updating: None,
             updated: HashMap::new(),

@@ -12,6 +12,7 @@ use dsl::source::Span;
 
 use super::family::{Piece, Span1, Want};
 use super::frame::{Frame, Loop, Member, Slot};
+use super::segments::Segments;
 use super::{Binding, Lower, LowerError, Result, Which};
 use crate::ir::{self, AxisId, Op, Scan, ValueId};
 
@@ -19,6 +20,8 @@ use crate::ir::{self, AxisId, Op, Scan, ValueId};
 pub(super) enum Plan {
     Map(DefId),
     Scan(ScanPlan),
+    /// A recurrence whose equations hold over different ranges.
+    Segments(Segments),
 }
 
 pub(super) struct ScanPlan {
@@ -32,8 +35,16 @@ pub(super) struct ScanPlan {
     span: Span,
 }
 
+/// How the iterations of a loop relate to the subscripts of its equations.
+pub(super) struct Alignment {
+    /// For each equation the iterations at which it holds, `lo..hi`.
+    pub(super) ranges: Vec<(i64, i64)>,
+    /// For each equation the subscript that iteration j gives, less j.
+    pub(super) shifts: Vec<i64>,
+}
+
 /// A read of a family inside a recurrence.
-struct Edge {
+pub(super) struct Edge {
     reader: DefId,
     family: FamilyId,
     leaf: usize,
@@ -68,7 +79,6 @@ impl Lower<'_> {
             Stage::Scan { position, direction, body, .. } => {
                 let mut defs = Vec::new();
                 collect(body, &mut defs);
-                let span = self.system().def(defs[0]).span;
                 let edges = self.edges(&defs);
                 let backward = *direction == Direction::Backward;
                 let mut aligned = self.align(&defs, *position, backward, &edges, body);
@@ -76,42 +86,60 @@ impl Lower<'_> {
                     self.trim(&defs, *position);
                     aligned = self.align(&defs, *position, backward, &edges, body);
                 }
-                let Some((lo, hi, shifts)) = aligned else {
-                    let name = self.system().family(self.system().def(defs[0]).family).name.clone();
-                    return self.unsupported(
-                        format!("the recurrence of `{name}` has equations over different ranges; give them the same `for`"),
-                        span,
-                    );
+                let Some(Alignment { ranges, shifts }) = aligned else {
+                    return self.plan_segments(&defs, *position, backward, &edges, body, depth);
                 };
-                let name = match self.system().def(defs[0]).lhs[*position] {
-                    Lhs::Var { var, .. } => self.model.var(var).name.clone(),
-                    Lhs::At(_) => "k".to_string(),
-                };
-                let axis = self.program.new_axis(&name, (hi - lo) as usize);
-                let mut members = Vec::new();
-                for (def, shift) in defs.iter().zip(&shifts) {
-                    let d = self.system().def(*def);
-                    if let Lhs::Var { var, offset } = d.lhs[*position] {
-                        // At iteration j the variable is `j + shift - offset`.
-                        let first = lo + shift - offset;
-                        self.bindings.insert(var, Binding::Axis { axis, lo: first, size: hi - lo, scan: Some(depth + 1) });
-                    }
-                    members.push(Member { def: *def, family: d.family, shift: *shift });
-                }
-                let mut plans = Vec::new();
-                for s in body {
-                    plans.push(self.plan_stage(s, depth + 1)?);
-                }
-                let order = self.body_order(body, &members, *position, &edges);
-                let mut slots: Vec<Option<Plan>> = plans.into_iter().map(Some).collect();
-                let body = order.into_iter().filter_map(|i| slots[i].take()).collect();
-                Ok(Plan::Scan(ScanPlan { axis, position: *position, backward, lo, hi, members, body, span }))
+                let members: Vec<Member> = defs
+                    .iter()
+                    .zip(&shifts)
+                    .map(|(def, shift)| Member { def: *def, family: self.system().def(*def).family, shift: *shift })
+                    .collect();
+                self.plan_loop(*position, backward, ranges[0], members, body, depth).map(Plan::Scan)
             }
         }
     }
 
+    /// A loop over iterations `lo..hi`, at each of which all its members hold.
+    pub(super) fn plan_loop(
+        &mut self,
+        position: usize,
+        backward: bool,
+        (lo, hi): (i64, i64),
+        members: Vec<Member>,
+        body: &[Stage],
+        depth: usize,
+    ) -> Result<ScanPlan> {
+        let first = self.system().def(members[0].def);
+        let span = first.span;
+        let name = match first.lhs[position] {
+            Lhs::Var { var, .. } => self.model.var(var).name.clone(),
+            Lhs::At(_) => "k".to_string(),
+        };
+        let axis = self.program.new_axis(&name, (hi - lo) as usize);
+        for m in &members {
+            if let Lhs::Var { var, offset } = self.system().def(m.def).lhs[position] {
+                // At iteration j the variable is `j + shift - offset`.
+                let first = lo + m.shift - offset;
+                self.bindings.insert(var, Binding::Axis { axis, lo: first, size: hi - lo, scan: Some(depth + 1) });
+            }
+        }
+        let body = self.plan_body(position, &members, body, depth + 1)?;
+        Ok(ScanPlan { axis, position, backward, lo, hi, members, body, span })
+    }
+
+    /// The stages of one iteration in the order in which they can be computed.
+    pub(super) fn plan_body(&mut self, position: usize, members: &[Member], body: &[Stage], depth: usize) -> Result<Vec<Plan>> {
+        let edges = self.edges(&members.iter().map(|m| m.def).collect::<Vec<_>>());
+        let mut plans = Vec::new();
+        for s in body {
+            plans.push(Some(self.plan_stage(s, depth)?));
+        }
+        let order = self.body_order(body, members, position, &edges);
+        Ok(order.into_iter().filter_map(|i| plans[i].take()).collect())
+    }
+
     /// Gives every variable of an equation an axis, unless a loop runs over it.
-    fn bind_def(&mut self, def: DefId) {
+    pub(super) fn bind_def(&mut self, def: DefId) {
         for var in self.system().def(def).vars.clone() {
             self.bind_var(var);
         }
@@ -233,7 +261,7 @@ impl Lower<'_> {
     }
 
     /// Reads of the families of a recurrence by its own equations.
-    fn edges(&self, defs: &[DefId]) -> Vec<Edge> {
+    pub(super) fn edges(&self, defs: &[DefId]) -> Vec<Edge> {
         let system = self.system();
         let families: HashSet<FamilyId> = defs.iter().map(|d| system.def(*d).family).collect();
         let mut edges = Vec::new();
@@ -255,72 +283,75 @@ impl Lower<'_> {
         edges
     }
 
-    /// How the iterations of the loop relate to the subscripts: range of the iteration, and for each equation the
-    /// subscript that iteration j gives, less j.
-    fn align(
-        &self,
-        defs: &[DefId],
-        position: usize,
-        backward: bool,
-        edges: &[Edge],
-        body: &[Stage],
-    ) -> Option<(i64, i64, Vec<i64>)> {
-        let system = self.system();
-        let lhs: Vec<(VarId, i64)> = defs
-            .iter()
-            .map(|d| match system.def(*d).lhs.get(position) {
-                Some(Lhs::Var { var, offset }) => Some((*var, *offset)),
-                _ => None,
-            })
-            .collect::<Option<_>>()?;
-        // Iteration 0 is the variable 0, or the subscript 0, or for each equation the first of its own.
-        let by_variable = |(_, offset): (VarId, i64)| offset;
-        let by_subscript = |_: (VarId, i64)| 0;
-        let by_start = |(var, offset): (VarId, i64)| self.var_range(var).0 + offset;
-        let ways: [&dyn Fn((VarId, i64)) -> i64; 3] = [&by_variable, &by_subscript, &by_start];
-        for way in ways {
-            let shifts: Vec<i64> = lhs.iter().map(|l| way(*l)).collect();
-            let range = |i: usize| {
-                let (lo, hi) = self.var_range(lhs[i].0);
-                let iteration = lhs[i].1 - shifts[i];
-                (lo + iteration, hi + iteration)
-            };
-            let first = range(0);
-            if (0..lhs.len()).all(|i| range(i) == first) && self.runs(defs, &lhs, &shifts, position, backward, edges, body) {
-                return Some((first.0, first.1, shifts));
+    /// How one loop can run over all equations, each at every iteration.
+    fn align(&self, defs: &[DefId], position: usize, backward: bool, edges: &[Edge], body: &[Stage]) -> Option<Alignment> {
+        let fits = |a: &Alignment| a.ranges.iter().all(|r| *r == a.ranges[0]);
+        let variables = defs.iter().all(|d| matches!(self.system().def(*d).lhs.get(position), Some(Lhs::Var { .. })));
+        let mut ways = self.alignments(defs, position).into_iter();
+        ways.find(|a| variables && fits(a) && self.runs(defs, a, position, backward, edges, body))
+    }
+
+    /// Iteration 0 is the variable 0, or the subscript 0, or for each equation the first of its own.
+    pub(super) fn alignments(&self, defs: &[DefId], position: usize) -> [Alignment; 3] {
+        let subscripts = |d: &DefId| match self.system().def(*d).lhs[position] {
+            Lhs::At(at) => (at, at + 1, 0),
+            Lhs::Var { var, offset } => {
+                let (lo, hi) = self.var_range(var);
+                (lo + offset, hi + offset, offset)
             }
-        }
-        None
+        };
+        let way = |shift: &dyn Fn(i64, i64) -> i64| {
+            let (mut ranges, mut shifts) = (Vec::new(), Vec::new());
+            for (lo, hi, offset) in defs.iter().map(subscripts) {
+                let s = shift(lo, offset);
+                ranges.push((lo - s, hi - s));
+                shifts.push(s);
+            }
+            Alignment { ranges, shifts }
+        };
+        [way(&|_, offset| offset), way(&|_, _| 0), way(&|first, _| first)]
     }
 
     /// Whether every read of the loop looks at the present iteration or an earlier one, and those of the present one
     /// can be put in order.
-    #[allow(clippy::too_many_arguments)]
-    fn runs(
+    pub(super) fn runs(
         &self,
         defs: &[DefId],
-        lhs: &[(VarId, i64)],
-        shifts: &[i64],
+        alignment: &Alignment,
         position: usize,
         backward: bool,
         edges: &[Edge],
         body: &[Stage],
     ) -> bool {
         let system = self.system();
+        let Alignment { ranges, shifts } = alignment;
         for edge in edges {
             let Some(reader) = defs.iter().position(|d| *d == edge.reader) else { continue };
-            let Some((var, off)) = edge.index.get(position).and_then(Index::shifted) else { continue };
-            if var != lhs[reader].0 {
-                continue;
-            }
-            // Subscript read at iteration j is `j + shift - offset + off`.
-            let read = shifts[reader] - lhs[reader].1 + off;
+            let Some(index) = edge.index.get(position) else { continue };
+            let (first, last) = (ranges[reader].0, ranges[reader].1 - 1);
+            // The subscripts that are read at the reader's first and last iteration.
+            let read = match (system.def(edge.reader).lhs[position], index.shifted(), index.constant()) {
+                // At iteration j it is `j + shift - offset + off`.
+                (Lhs::Var { var, offset }, Some((v, off)), _) if v == var => {
+                    (first + shifts[reader] - offset + off, last + shifts[reader] - offset + off)
+                }
+                (_, _, Some(at)) => (at, at),
+                _ => continue,
+            };
             for (i, d) in defs.iter().enumerate() {
-                if system.def(*d).family == edge.family {
-                    let distance = read - shifts[i];
-                    if (backward && distance < 0) || (!backward && distance > 0) {
-                        return false;
-                    }
+                if system.def(*d).family != edge.family {
+                    continue;
+                }
+                // Where the equation that gives it holds.
+                let (lo, hi) = (read.0.max(ranges[i].0 + shifts[i]), read.1.min(ranges[i].1 - 1 + shifts[i]));
+                if lo > hi {
+                    continue;
+                }
+                // How far ahead of the reader's iteration it is computed, at most.
+                let distance = if backward { last - (read.1 - shifts[i]) } else { read.0 - shifts[i] - first };
+                // An iteration reads its own values at a fixed subscript only if it is one iteration.
+                if distance > 0 || distance == 0 && read.0 == read.1 && first != last {
+                    return false;
                 }
             }
         }
@@ -343,9 +374,13 @@ impl Lower<'_> {
         let mut needs: Vec<HashSet<usize>> = vec![HashSet::new(); body.len()];
         for edge in edges {
             let (Some(reader), Some(own)) = (stage_of.get(&edge.reader), shift(edge.reader)) else { continue };
-            let Some((_, off)) = edge.index.get(position).and_then(Index::shifted) else { continue };
-            let Some(Lhs::Var { offset, .. }) = system.def(edge.reader).lhs.get(position).copied() else { continue };
-            let read = own - offset + off;
+            let Some(index) = edge.index.get(position) else { continue };
+            // Less the iteration, the subscript that is read.
+            let read = match (system.def(edge.reader).lhs[position], index.shifted(), index.constant()) {
+                (Lhs::Var { offset, .. }, Some((_, off)), _) => own - offset + off,
+                (Lhs::At(given), _, Some(at)) => own - given + at,
+                _ => continue,
+            };
             for m in members.iter().filter(|m| m.family == edge.family && m.shift == read) {
                 if let Some(stage) = stage_of.get(&m.def)
                     && stage != reader
@@ -366,10 +401,11 @@ impl Lower<'_> {
 
     // ---- lowering
 
-    fn lower_plan(&mut self, plan: Plan) -> Result<()> {
+    pub(super) fn lower_plan(&mut self, plan: Plan) -> Result<()> {
         match plan {
             Plan::Map(def) => self.lower_def(def),
             Plan::Scan(scan) => stacker::maybe_grow(256 << 10, 4 << 20, || self.lower_scan(scan)),
+            Plan::Segments(segments) => self.lower_segments(segments),
         }
     }
 
@@ -381,7 +417,10 @@ impl Lower<'_> {
         let mut leaves = Vec::new();
         for (leaf, e) in values.into_iter().enumerate() {
             let name = self.leaf_name(family, leaf);
-            let given = depth == 0 && !self.system().def(id).base && self.options.given.contains(&name);
+            // An equation that is computed in parts, or in a loop, is not given.
+            let def = self.system().def(id);
+            let whole = depth == 0 && !def.base && !def.vars.iter().any(|v| self.trimmed.contains_key(v));
+            let given = whole && self.options.given.contains(&name);
             leaves.push(if given { self.given(id, leaf, name)? } else { self.expr(e)? });
         }
         self.families.add(self.which, family, Piece { def: id, depth, leaves, spans });
@@ -395,7 +434,7 @@ impl Lower<'_> {
         Ok(self.input(format!("value.{name}"), ir::Role::Data, axes, span))
     }
 
-    fn lower_scan(&mut self, plan: ScanPlan) -> Result<()> {
+    pub(super) fn lower_scan(&mut self, plan: ScanPlan) -> Result<()> {
         let ScanPlan { axis, position, backward, lo, hi, members, body, span } = plan;
         let depth = self.depth() + 1;
         let edges = self.edges(&members.iter().map(|m| m.def).collect::<Vec<_>>());
@@ -621,7 +660,7 @@ fn per_sample(cx: &Lower<'_>, which: Which) -> Vec<bool> {
 }
 
 /// All equations of some stages.
-fn collect(stages: &[Stage], defs: &mut Vec<DefId>) {
+pub(super) fn collect(stages: &[Stage], defs: &mut Vec<DefId>) {
     for s in stages {
         match s {
             Stage::Map(def) => defs.push(*def),

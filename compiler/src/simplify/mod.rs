@@ -5,7 +5,7 @@
 //! | [`unroll`] | a scan of one step is its body |
 //! | [`coalesce`] | axes that nothing tells apart become one |
 //! | [`fold`] | constants are computed |
-//! | [`rewrite`] | local rules, one equation a rule |
+//! | [`mod@rewrite`] | local rules, one equation a rule |
 //! | [`cse`] | equal values are computed once |
 //! | [`hoist`] | work that depends on no carry leaves its loop |
 //! | [`sink`] | running sums of products leave their loop |
@@ -41,8 +41,11 @@ pub use unroll::unroll;
 
 use crate::ir::{Axis, AxisId, Graph, Op, Program, ValueId, verify};
 
+/// A pass and its name.
+pub type Pass = (&'static str, fn(&mut Program));
+
 /// The passes, in order, under the names that `wmc compile --dump` knows.
-pub const PASSES: &[(&str, fn(&mut Program))] = &[
+pub const PASSES: &[Pass] = &[
     ("unroll", unroll),
     ("coalesce", coalesce),
     ("fold", fold),
@@ -79,7 +82,7 @@ pub fn run_until(program: &mut Program, name: &str) -> bool {
 }
 
 /// Runs a pass; in debug builds the outcome is verified.
-fn run(program: &mut Program, (name, pass): &(&str, fn(&mut Program))) {
+fn run(program: &mut Program, (name, pass): &Pass) {
     pass(program);
     if cfg!(debug_assertions)
         && let Err(error) = verify::verify(program)

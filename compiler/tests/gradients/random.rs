@@ -32,3 +32,13 @@ fn third_order() {
         check_orders(&program, &inputs, 3, 1e-4)
     });
 }
+
+/// `cargo xtask verify gradients`
+#[test]
+#[ignore = "minutes: ten times as many programs"]
+fn many_programs() {
+    all_agree(100_000..120_000, |seed| {
+        let (program, inputs) = random_scalar_program(seed);
+        check(&program, &inputs, 1e-6)
+    });
+}

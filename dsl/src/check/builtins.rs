@@ -718,8 +718,14 @@ impl<'a> Ctx<'a> {
 
     fn new_draw(&mut self, noise: Noise, axes: Vec<AxisId>, from: super::DrawFrom, span: Span) -> Value<'a> {
         let base = if self.site.draw_base.is_empty() { "draw".to_string() } else { self.site.draw_base.clone() };
-        let name = if self.site.draws == 0 { base } else { format!("{base}.{}", self.site.draws) };
-        self.site.draws += 1;
+        // Two equations of one name, or an equation and a loss, count on: a name is one stream of random numbers.
+        let name = loop {
+            let name = if self.site.draws == 0 { base.clone() } else { format!("{base}.{}", self.site.draws) };
+            self.site.draws += 1;
+            if self.draw_names.insert((self.site.system, name.clone())) {
+                break name;
+            }
+        };
         let per_sample = matches!(from, super::DrawFrom::Sample);
         self.draws.push(hir::Draw { name, noise, axes: axes.clone(), vars: self.site.active.clone(), per_sample });
         self.draw_from.push(from);

@@ -208,6 +208,8 @@ pub(crate) struct Ctx<'a> {
     schedules: Vec<hir::Schedule>,
     running: Vec<hir::Running>,
     draws: Vec<hir::Draw>,
+    /// Names of draws that are taken, by system.
+    draw_names: HashSet<(usize, String)>,
     /// What each draw was made from, to find whether samples share it.
     draw_from: Vec<DrawFrom>,
     vars: Vec<VarDecl>,
@@ -262,6 +264,7 @@ impl<'a> Ctx<'a> {
             schedules: Vec::new(),
             running: Vec::new(),
             draws: Vec::new(),
+            draw_names: HashSet::new(),
             draw_from: Vec::new(),
             vars: Vec::new(),
             systems: Default::default(),

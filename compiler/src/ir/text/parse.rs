@@ -1,7 +1,6 @@
 //! Reading.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use dsl::source::Span;
 
@@ -26,20 +25,13 @@ const ROLES: [Role; 10] = [
 ];
 
 /// Why a text is no program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
 pub struct ParseError {
     /// Counted from 1.
     pub line: usize,
     pub message: String,
 }
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
-impl std::error::Error for ParseError {}
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
 

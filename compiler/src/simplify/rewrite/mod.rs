@@ -12,7 +12,7 @@
 //! - Rounding may differ, and does where constants are brought together. Constants are folded in double precision.
 //! - The sign of a zero is not kept: `x + 0 = x`.
 //! - A NaN or infinity that comes from outside is never hidden: `x 0 = 0` holds only where x is finite whatever the
-//!   inputs are ([`facts`]), `x - x = 0` likewise. `where` and `less` are taken at their word: what `where` does not take
+//!   inputs are (`facts.rs`), `x - x = 0` likewise. `where` and `less` are taken at their word: what `where` does not take
 //!   and what is compared with itself has no say.
 //! - Numbers that are not finite only because of the order of computation may become finite (`log(exp x) = x`), never
 //!   the other way round: constants are brought together only if the result is a normal single-precision number.

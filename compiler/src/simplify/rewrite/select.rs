@@ -140,12 +140,10 @@ pub(super) const RULES: &[Rule] = &[
         on: &["stop"],
         apply: |cx, node| {
             let Op::Stop(x) = node.op else { return None };
-            let none = match cx.op(x) {
-                Op::Const(_) | Op::Iota(_) | Op::Random { .. } | Op::Less(..) | Op::Argsort { .. } | Op::Stop(_) => true,
-                Op::Unary(Unary::Floor, _) | Op::Composite(Composite::Sign, _) => true,
-                _ => false,
-            };
-            none.then_some(x)
+            let leaf = matches!(cx.op(x), Op::Const(_) | Op::Iota(_) | Op::Random { .. });
+            let flat = matches!(cx.op(x), Op::Less(..) | Op::Argsort { .. } | Op::Stop(_));
+            let step = matches!(cx.op(x), Op::Unary(Unary::Floor, _) | Op::Composite(Composite::Sign, _));
+            (leaf || flat || step).then_some(x)
         },
     },
 ];

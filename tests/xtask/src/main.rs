@@ -1,0 +1,86 @@
+//! `cargo xtask verify [NAME..]`: the checks that take too long for `cargo test`, one after the other, with a table at the end.
+//!
+//! A check is a line of [`CHECKS`]: its name, what it shows, and the command, run from the root of the project.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+struct Check {
+    name: &'static str,
+    shows: &'static str,
+    command: &'static [&'static str],
+}
+
+#[rustfmt::skip]
+const CHECKS: &[Check] = &[
+    Check { name: "decisions", shows: "every entry point of all models runs at all tasks", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "models", "--", "--ignored"] },
+    Check { name: "gradients", shows: "gradients of 20,000 random programs", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "gradients", "--", "--ignored"] },
+];
+
+struct Outcome {
+    passed: bool,
+    time: Duration,
+    /// The test runner's own summary, or why there is none.
+    summary: String,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.split_first() {
+        Some((command, names)) if command == "verify" => verify(names),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: cargo xtask verify [NAME..]\n");
+    for check in CHECKS {
+        eprintln!("  {:12}  {}", check.name, check.shows);
+    }
+    ExitCode::from(2)
+}
+
+fn verify(names: &[String]) -> ExitCode {
+    if let Some(unknown) = names.iter().find(|n| !CHECKS.iter().any(|c| c.name == *n)) {
+        eprintln!("there is no check `{unknown}`");
+        return usage();
+    }
+    let chosen: Vec<&Check> = CHECKS.iter().filter(|c| names.is_empty() || names.iter().any(|n| n == c.name)).collect();
+    let mut rows = Vec::new();
+    for (i, check) in chosen.iter().enumerate() {
+        println!("[{}/{}] {}: {}", i + 1, chosen.len(), check.name, check.shows);
+        println!("      {}", check.command.join(" "));
+        let outcome = run(check);
+        println!("      {} after {:.0} s", if outcome.passed { "passed" } else { "FAILED" }, outcome.time.as_secs_f64());
+        rows.push((check, outcome));
+    }
+    println!("\n| check | shows | outcome | seconds | |\n|---|---|---|---|---|");
+    for (check, o) in &rows {
+        let outcome = if o.passed { "passed" } else { "FAILED" };
+        println!("| {} | {} | {outcome} | {:.0} | {} |", check.name, check.shows, o.time.as_secs_f64(), o.summary);
+    }
+    if rows.iter().all(|(_, o)| o.passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs a check. What it says on standard error goes through; its standard output is shown and searched for a summary.
+fn run(check: &Check) -> Outcome {
+    let start = Instant::now();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(check.command[0]);
+    command.args(&check.command[1..]).current_dir(root).stdin(Stdio::null()).stderr(Stdio::inherit());
+    match command.output() {
+        Ok(output) => {
+            let _ = std::io::stdout().write_all(&output.stdout);
+            let text = String::from_utf8_lossy(&output.stdout);
+            let results: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("test result: ")).collect();
+            let summary = match results.is_empty() {
+                true => output.status.to_string(),
+                false => results.join("; "),
+            };
+            Outcome { passed: output.status.success(), time: start.elapsed(), summary }
+        }
+        Err(error) => Outcome { passed: false, time: start.elapsed(), summary: format!("did not start: {error}") },
+    }
+}
