@@ -116,6 +116,25 @@ pub fn call(model: &Model, call: &Call, given: &Tensors) -> Result<Tensors, Call
 }
 
 fn run<T: Real>(model: &Model, call: &Call, program: &Program, given: &Tensors) -> Result<Tensors, CallError> {
+    let (inputs, draws) = arrays::<T>(model, call, program, given)?;
+    let clock = Clock { seed: call.seed, step: call.step };
+    let outputs = interp::run_with(program, &inputs, &draws, clock, RunOptions { check: call.check })?;
+    Ok(program
+        .outputs
+        .iter()
+        .zip(outputs)
+        .map(|(o, a)| {
+            let shape = a.axes.iter().map(|x| program.size(*x)).collect();
+            (o.name.clone(), Tensor { shape, data: a.data.iter().map(|x| x.to_f64()).collect() })
+        })
+        .collect())
+}
+
+/// A program's inputs in order, and the draws that are given, by name.
+pub type Arrays<T> = (Vec<Array<T>>, BTreeMap<String, Array<T>>);
+
+/// What a program reads: the given tensors, and values of their own for those that may be left out.
+pub fn arrays<T: Real>(model: &Model, call: &Call, program: &Program, given: &Tensors) -> Result<Arrays<T>, CallError> {
     let defaults = defaults(model, call, program, given)?;
     let mut misfit = Misfit::default();
     let mut inputs: Vec<Array<T>> = Vec::new();
@@ -154,17 +173,7 @@ fn run<T: Real>(model: &Model, call: &Call, program: &Program, given: &Tensors) 
     if misfit != Misfit::default() {
         return Err(CallError::Misfit(misfit));
     }
-    let clock = Clock { seed: call.seed, step: call.step };
-    let outputs = interp::run_with(program, &inputs, &draws, clock, RunOptions { check: call.check })?;
-    Ok(program
-        .outputs
-        .iter()
-        .zip(outputs)
-        .map(|(o, a)| {
-            let shape = a.axes.iter().map(|x| program.size(*x)).collect();
-            (o.name.clone(), Tensor { shape, data: a.data.iter().map(|x| x.to_f64()).collect() })
-        })
-        .collect())
+    Ok((inputs, draws))
 }
 
 /// Names and axes of the program's draws.

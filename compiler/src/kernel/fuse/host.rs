@@ -124,7 +124,11 @@ impl Host<'_> {
                 }
                 self.written.insert(i);
             }
-            let outside = |u: &Use| matches!(u, Use::Node(c) if self.parts.group_of[c] != g);
+            let here: Vec<usize> = self.homes.get(&root).into_iter().flatten().map(|(i, _)| *i).collect();
+            let outside = |u: &Use| match u {
+                Use::Node(c) => self.parts.group_of[c] != g,
+                Use::Result(i) => !here.contains(i),
+            };
             if homes.is_empty() && self.shape.uses(root).iter().any(outside) {
                 let kind = if group.prepared { BufferKind::Kept } else { BufferKind::Temp };
                 let id = fuser.buffer(&self.name(root), fuser.program.len(&features) * padded, kind);

@@ -664,7 +664,8 @@ pub(crate) fn named_back(graph: &Graph, shape: &Shape, v: ValueId, at: &At) -> O
             (Kind::View(of), Op::Expand(_) | Op::Stop(_) | Op::Id(_)) if graph.axes(*of).len() == graph.axes(v).len() => {
                 v = *of;
             }
-            (Kind::Work, Op::Out { .. }) | (Kind::Source | Kind::Free(_) | Kind::View(_), _) => return None,
+            (Kind::Source | Kind::Free(_) | Kind::View(_), _) => return None,
+            (Kind::Work, Op::Out { scan, index }) => return Some((Root(*scan, *index), at)),
             (Kind::Work, _) => return Some((Root(v, 0), at)),
         }
     }
