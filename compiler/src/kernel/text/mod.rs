@@ -49,6 +49,8 @@
 
 mod parse;
 mod print;
+#[cfg(test)]
+mod tests;
 
 pub use crate::ir::text::ParseError;
 pub use parse::parse;
