@@ -19,6 +19,7 @@
 pub mod access;
 pub mod fuse;
 pub mod interp;
+pub mod text;
 pub mod verify;
 
 use dsl::source::Span;

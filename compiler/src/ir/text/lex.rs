@@ -1,19 +1,21 @@
-//! Tokens of the text form.
+//! Tokens of the text forms of graph and kernel programs.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
 
 use super::names::{continues_word, starts_word};
-use super::parse::ParseError;
+use super::read::ParseError;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// A word, quoted or not.
     Word(String),
     /// `%12`
     Value(u32),
     /// `#7`
     Hash(u32),
+    /// `$3`, in kernel programs
+    Local(u32),
     /// Digits, not looked at any closer.
     Number(String),
     /// `->`
@@ -24,11 +26,12 @@ pub(super) enum Token {
 }
 
 impl Token {
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Token::Word(w) => format!("`{w}`"),
             Token::Value(n) => format!("`%{n}`"),
             Token::Hash(n) => format!("`#{n}`"),
+            Token::Local(n) => format!("`${n}`"),
             Token::Number(n) => format!("`{n}`"),
             Token::Arrow => "`->`".to_string(),
             Token::Mark(c) => format!("`{c}`"),
@@ -67,8 +70,9 @@ impl Lexer<'_> {
             '"' => Token::Word(self.quoted()?),
             '%' => Token::Value(self.index(start)?),
             '#' => Token::Hash(self.index(start)?),
+            '$' => Token::Local(self.index(start)?),
             '-' if self.chars.next_if(|(_, c)| *c == '>').is_some() => Token::Arrow,
-            '[' | ']' | '(' | ')' | '{' | '}' | '=' | ',' | ':' => Token::Mark(c),
+            '[' | ']' | '(' | ')' | '{' | '}' | '=' | ',' | ':' | '@' | '+' | '*' => Token::Mark(c),
             c if starts_word(c) => Token::Word(self.run(start, |_, c| continues_word(c)).to_string()),
             c if c.is_ascii_digit() || c == '-' => {
                 let digits =

@@ -35,8 +35,13 @@ mod lex;
 mod names;
 mod parse;
 mod print;
+mod read;
 #[cfg(test)]
 mod tests;
 
-pub use parse::{ParseError, parse};
+pub(crate) use lex::Token;
+pub(crate) use names::word;
+pub use parse::parse;
 pub use print::print;
+pub use read::ParseError;
+pub(crate) use read::{Cursor, Reader, Result};

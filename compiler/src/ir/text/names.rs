@@ -22,7 +22,7 @@ impl Names {
 }
 
 /// The name itself if it is a word, else quoted.
-pub(super) fn word(name: &str) -> String {
+pub(crate) fn word(name: &str) -> String {
     let mut chars = name.chars();
     if chars.next().is_some_and(starts_word) && chars.all(continues_word) { name.to_string() } else { format!("{name:?}") }
 }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use dsl::source::Span;
 
 use super::super::*;
-use super::lex::{Token, lex};
+use super::lex::Token;
 use super::print::role;
+use super::read::{Cursor, Reader, Result};
 
 /// Bodies within bodies that are read; no program comes near it.
 const DEPTH: usize = 64;
@@ -24,21 +25,9 @@ const ROLES: [Role; 10] = [
     Role::Draw,
 ];
 
-/// Why a text is no program.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub struct ParseError {
-    /// Counted from 1.
-    pub line: usize,
-    pub message: String,
-}
-
-type Result<T, E = ParseError> = std::result::Result<T, E>;
-
 /// The program that a text says.
 pub fn parse(text: &str) -> Result<Program> {
-    let tokens = lex(text)?;
-    let mut parser = Parser { tokens, at: 0, program: Program::default(), names: Default::default() };
+    let mut parser = Parser { cursor: Cursor::new(text)?, program: Program::default(), names: Default::default() };
     parser.program()?;
     Ok(parser.program)
 }
@@ -55,11 +44,20 @@ enum Kind {
 type Numbers = HashMap<String, Vec<u32>>;
 
 struct Parser {
-    tokens: Vec<(Token, usize)>,
-    at: usize,
+    cursor: Cursor,
     program: Program,
     /// By [`Kind`].
     names: [Numbers; 3],
+}
+
+impl Reader for Parser {
+    fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    fn cursor_mut(&mut self) -> &mut Cursor {
+        &mut self.cursor
+    }
 }
 
 impl Parser {
@@ -67,7 +65,7 @@ impl Parser {
         self.keyword("program")?;
         self.program.name = self.word("the program's name")?;
         self.end()?;
-        while self.at < self.tokens.len() {
+        while !self.is_done() {
             match self.peek() {
                 Token::Value(_) => {
                     let mut graph = std::mem::take(&mut self.program.graph);
@@ -80,7 +78,7 @@ impl Parser {
                     "input" => self.input_declaration()?,
                     "output" => self.output_declaration()?,
                     "result" => {
-                        self.at += 1;
+                        self.skip();
                         let value = self.value()?;
                         self.program.graph.results.push(value);
                     }
@@ -94,7 +92,7 @@ impl Parser {
     }
 
     fn axis_declaration(&mut self) -> Result<()> {
-        self.at += 1;
+        self.skip();
         let name = self.declare(Kind::Axis, self.program.axes.len())?;
         self.mark('=')?;
         let size = self.number()?;
@@ -103,14 +101,14 @@ impl Parser {
     }
 
     fn draw_declaration(&mut self) -> Result<()> {
-        self.at += 1;
+        self.skip();
         let name = self.declare(Kind::Draw, self.program.draws.len())?;
         self.program.draws.push(name);
         Ok(())
     }
 
     fn input_declaration(&mut self) -> Result<()> {
-        self.at += 1;
+        self.skip();
         let name = self.declare(Kind::Input, self.program.inputs.len())?;
         self.mark(':')?;
         let word = self.word("a role")?;
@@ -123,7 +121,7 @@ impl Parser {
     }
 
     fn output_declaration(&mut self) -> Result<()> {
-        self.at += 1;
+        self.skip();
         let name = self.word("the output's name")?;
         if self.next_is(&Token::Mark('=')) {
             let value = self.value()?;
@@ -156,7 +154,7 @@ impl Parser {
         Ok(match name.as_str() {
             "input" => Op::Input(self.reference(Kind::Input)?),
             "param" => Op::Param(self.number()?),
-            "const" => Op::Const(self.float()?),
+            "const" => Op::Const(self.float(|bits| Some(f64::from_bits(bits)))?),
             "iota" => Op::Iota(self.axis()?),
             "random" => Op::Random { draw: self.reference(Kind::Draw)?, noise: self.noise()? },
             "exp" => Op::Unary(Unary::Exp, self.value()?),
@@ -300,7 +298,7 @@ impl Parser {
             if n as usize != index {
                 return Err(self.error(format!("`{name}` is number {index}, not {n}")));
             }
-            self.at += 1;
+            self.skip();
         }
         self.names[kind as usize].entry(name.clone()).or_default().push(index as u32);
         Ok(name)
@@ -314,13 +312,13 @@ impl Parser {
             Kind::Draw => "draw",
         };
         if let Token::Hash(n) = *self.peek() {
-            self.at += 1;
+            self.skip();
             return Ok(n);
         }
         let name = self.word(&format!("the {what}'s name"))?;
         let number = match *self.peek() {
             Token::Hash(n) => {
-                self.at += 1;
+                self.skip();
                 Some(n)
             }
             _ => None,
@@ -343,24 +341,10 @@ impl Parser {
         self.list('[', ']', Self::axis)
     }
 
-    // ---- tokens
-
-    fn list<T>(&mut self, open: char, close: char, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        self.mark(open)?;
-        let mut items = Vec::new();
-        while !self.next_is(&Token::Mark(close)) {
-            if !items.is_empty() {
-                self.mark(',')?;
-            }
-            items.push(item(self)?);
-        }
-        Ok(items)
-    }
-
     fn value(&mut self) -> Result<ValueId> {
         match *self.peek() {
             Token::Value(n) => {
-                self.at += 1;
+                self.skip();
                 Ok(ValueId(n))
             }
             _ => Err(self.expected("a value like `%3`")),
@@ -376,105 +360,5 @@ impl Parser {
         let value = self.value()?;
         self.mark(',')?;
         Ok(value)
-    }
-
-    fn number<N: std::str::FromStr>(&mut self) -> Result<N> {
-        let number = match self.peek() {
-            Token::Number(n) => n.parse().ok(),
-            _ => None,
-        };
-        let number = number.ok_or_else(|| self.expected("a whole number"))?;
-        self.at += 1;
-        Ok(number)
-    }
-
-    /// `1.5`, `-inf`, `nan`, `nan(0x7ff8000000000001)`
-    fn float(&mut self) -> Result<f64> {
-        let number = match self.peek() {
-            Token::Number(n) | Token::Word(n) => n.parse::<f64>().ok(),
-            _ => None,
-        };
-        let number = number.ok_or_else(|| self.expected("a number"))?;
-        self.at += 1;
-        if !number.is_nan() || !self.next_is(&Token::Mark('(')) {
-            return Ok(number);
-        }
-        let bits = match self.peek() {
-            Token::Number(n) => n.strip_prefix("0x").and_then(|d| u64::from_str_radix(d, 16).ok()),
-            _ => None,
-        };
-        let bits = bits.ok_or_else(|| self.expected("the bits of a NaN like `0x7ff8000000000001`"))?;
-        self.at += 1;
-        self.mark(')')?;
-        Ok(f64::from_bits(bits))
-    }
-
-    fn word(&mut self, what: &str) -> Result<String> {
-        match self.peek() {
-            Token::Word(w) => {
-                let w = w.clone();
-                self.at += 1;
-                Ok(w)
-            }
-            _ => Err(self.expected(what)),
-        }
-    }
-
-    fn keyword(&mut self, word: &str) -> Result<()> {
-        match self.next_is(&Token::Word(word.to_string())) {
-            true => Ok(()),
-            false => Err(self.expected(&format!("`{word}`"))),
-        }
-    }
-
-    fn mark(&mut self, c: char) -> Result<()> {
-        match self.next_is(&Token::Mark(c)) {
-            true => Ok(()),
-            false => Err(self.expected(&format!("`{c}`"))),
-        }
-    }
-
-    fn arrow(&mut self) -> Result<()> {
-        match self.next_is(&Token::Arrow) {
-            true => Ok(()),
-            false => Err(self.expected("`->`")),
-        }
-    }
-
-    fn end(&mut self) -> Result<()> {
-        match self.next_is(&Token::End) {
-            true => Ok(()),
-            false => Err(self.expected("the end of the line")),
-        }
-    }
-
-    /// Takes the next token if it is this one.
-    fn next_is(&mut self, token: &Token) -> bool {
-        let is = self.peek() == token && self.at < self.tokens.len();
-        self.at += usize::from(is);
-        is
-    }
-
-    /// The next token; after the last one, the end of a line.
-    fn peek(&self) -> &Token {
-        self.tokens.get(self.at).map_or(&Token::End, |(token, _)| token)
-    }
-
-    fn expected(&self, what: &str) -> ParseError {
-        match self.at < self.tokens.len() {
-            true => self.error(format!("expected {what}, found {}", self.peek().describe())),
-            false => self.error(format!("expected {what}, found the end of the text")),
-        }
-    }
-
-    fn error(&self, message: String) -> ParseError {
-        let line = self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |(_, line)| *line);
-        ParseError { line, message }
-    }
-
-    /// An error about the token just taken.
-    fn error_before(&self, message: String) -> ParseError {
-        let line = self.tokens.get(self.at.saturating_sub(1)).map_or(1, |(_, line)| *line);
-        ParseError { line, message }
     }
 }

@@ -7,6 +7,8 @@
 //!   that writes whole lane vectors spoils what lies there.
 
 mod kernels;
+#[cfg(test)]
+mod tests;
 mod tile;
 
 use std::collections::BTreeMap;
