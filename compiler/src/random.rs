@@ -36,15 +36,20 @@ impl Stream {
     /// The first `count` entries of a random permutation of `0..of`: the first steps of Fisher and Yates's shuffle, the
     /// step for entry `i` drawn at the counter `first + i`.
     pub fn subset(&self, first: u64, count: usize, of: u32) -> Vec<u32> {
-        let mut places: Vec<u32> = (0..of).collect();
-        let count = count.min(places.len());
-        for i in 0..count {
+        let mut places = vec![0; of as usize];
+        self.shuffle(first, count, &mut places);
+        places.truncate(count);
+        places
+    }
+
+    /// Likewise of all the places there are, where they are; only the first `count` are shuffled.
+    pub fn shuffle(&self, first: u64, count: usize, places: &mut [u32]) {
+        places.iter_mut().zip(0..).for_each(|(place, i)| *place = i);
+        for i in 0..count.min(places.len()) {
             let left = (places.len() - i) as u64;
             let chosen = (u64::from(self.words(first + i as u64)[0]) * left) >> 32;
             places.swap(i, i + chosen as usize);
         }
-        places.truncate(count);
-        places
     }
 
     /// The four words of a counter.

@@ -1,0 +1,174 @@
+//! The micro-kernels of an instruction set, and the choice of one at run time.
+
+use std::sync::OnceLock;
+
+use super::dots::{self, LEFT, RIGHT, Segment};
+use super::gemm::{self, Panel};
+use super::simd;
+use super::strip::{self, Arg, Function, StripFn};
+use crate::kernel::{Binary, Unary};
+
+/// What a strip operation computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Op {
+    Move,
+    Unary(Unary),
+    Binary(Binary),
+    /// `exp(a b)`
+    ExpMul,
+    MulAdd,
+    Select,
+    /// Of the strip's vectors and what is there, the sum: of a, of `a b`; the largest a.
+    Sum,
+    SumMul,
+    MaxOf,
+}
+
+/// The micro-kernels, each safe to call on the machine that the table was chosen for, with good pointers.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    pub name: &'static str,
+    /// The strip operation, and which of its operands are splats.
+    pub strip: fn(Op, [bool; 3]) -> StripFn,
+    pub panel: unsafe fn(&Panel),
+    pub dots: unsafe fn(&[*const f32; LEFT], &[*const f32; RIGHT], &[Segment], &mut [[f32; RIGHT]; LEFT]),
+    pub sums: unsafe fn(&[*const f32; LEFT], &[Segment], &mut [f32; LEFT]),
+}
+
+macro_rules! instruction_set {
+    ($name:ident, $simd:ty $(, $feature:literal)?) => {
+        mod $name {
+            use super::*;
+
+            // SAFETY of all blocks: the contracts are those of the generic functions, and the table is only used where
+            // the machine has the instruction set.
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn map<F: Function, const A: bool, const B: bool, const C: bool>(n: usize, to: Arg, from: &[Arg; 3]) {
+                unsafe { strip::map::<$simd, F, A, B, C>(n, to, from) }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn fold<F: Function, const A: bool, const B: bool>(n: usize, to: Arg, from: &[Arg; 3]) {
+                unsafe { strip::fold::<$simd, F, A, B>(n, to, from) }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn panel(panel: &Panel) {
+                unsafe { gemm::panel::<$simd>(panel) }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn dots(
+                left: &[*const f32; LEFT],
+                right: &[*const f32; RIGHT],
+                segments: &[Segment],
+                out: &mut [[f32; RIGHT]; LEFT],
+            ) {
+                unsafe { dots::dots::<$simd>(left, right, segments, out) }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn sums(left: &[*const f32; LEFT], segments: &[Segment], out: &mut [f32; LEFT]) {
+                unsafe { dots::sums::<$simd>(left, segments, out) }
+            }
+
+            fn one<F: Function>(splat: [bool; 3]) -> StripFn {
+                if splat[0] { map::<F, true, false, false> } else { map::<F, false, false, false> }
+            }
+
+            fn two<F: Function>(splat: [bool; 3]) -> StripFn {
+                match (splat[0], splat[1]) {
+                    (false, false) => map::<F, false, false, false>,
+                    (false, true) => map::<F, false, true, false>,
+                    (true, false) => map::<F, true, false, false>,
+                    (true, true) => map::<F, true, true, false>,
+                }
+            }
+
+            fn three<F: Function>(splat: [bool; 3]) -> StripFn {
+                match (splat[0], splat[1], splat[2]) {
+                    (false, false, true) => map::<F, false, false, true>,
+                    (false, true, true) => map::<F, false, true, true>,
+                    (true, false, true) => map::<F, true, false, true>,
+                    (true, true, true) => map::<F, true, true, true>,
+                    (_, _, false) => two::<F>(splat),
+                }
+            }
+
+            fn folds<F: Function>(splat: [bool; 3]) -> StripFn {
+                match (splat[0], splat[1]) {
+                    (false, false) => fold::<F, false, false>,
+                    (false, true) => fold::<F, false, true>,
+                    (true, false) => fold::<F, true, false>,
+                    (true, true) => fold::<F, true, true>,
+                }
+            }
+
+            fn strip(op: Op, splat: [bool; 3]) -> StripFn {
+                match op {
+                    Op::Move => one::<strip::Move>(splat),
+                    Op::Unary(Unary::Neg) => one::<strip::Neg>(splat),
+                    Op::Unary(Unary::Exp) => one::<strip::Exp>(splat),
+                    Op::Unary(Unary::Log) => one::<strip::Log>(splat),
+                    Op::Unary(Unary::Sin) => one::<strip::Sin>(splat),
+                    Op::Unary(Unary::Sqrt) => one::<strip::Sqrt>(splat),
+                    Op::Unary(Unary::Recip) => one::<strip::Recip>(splat),
+                    Op::Unary(Unary::Floor) => one::<strip::Floor>(splat),
+                    Op::Unary(Unary::Tanh) => one::<strip::Tanh>(splat),
+                    Op::Unary(Unary::Sigmoid) => one::<strip::Sigmoid>(splat),
+                    Op::Unary(Unary::Softplus) => one::<strip::Softplus>(splat),
+                    Op::Unary(Unary::Abs) => one::<strip::Abs>(splat),
+                    Op::Unary(Unary::Sign) => one::<strip::Sign>(splat),
+                    Op::Unary(Unary::Silu) => one::<strip::Silu>(splat),
+                    Op::Binary(Binary::Add) => two::<strip::Add>(splat),
+                    Op::Binary(Binary::Sub) => two::<strip::Sub>(splat),
+                    Op::Binary(Binary::Mul) => two::<strip::Mul>(splat),
+                    Op::Binary(Binary::Max) => two::<strip::Max>(splat),
+                    Op::Binary(Binary::Less) => two::<strip::Less>(splat),
+                    Op::ExpMul => two::<strip::ExpMul>(splat),
+                    Op::MulAdd => three::<strip::MulAdd>(splat),
+                    Op::Select => three::<strip::Select>(splat),
+                    Op::Sum => folds::<strip::SumOf>(splat),
+                    Op::SumMul => folds::<strip::MulAdd>(splat),
+                    Op::MaxOf => folds::<strip::MaxOf>(splat),
+                }
+            }
+
+            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, panel, dots, sums };
+        }
+    };
+}
+
+instruction_set!(portable, simd::Portable);
+#[cfg(target_arch = "x86_64")]
+instruction_set!(avx2, simd::Avx2, "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+instruction_set!(avx512, simd::Avx512, "avx512f");
+#[cfg(target_arch = "aarch64")]
+instruction_set!(neon, simd::Neon, "neon");
+
+/// What this machine has, the best first.
+pub(super) fn available() -> Vec<&'static Kernels> {
+    let mut list = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            list.push(&avx512::KERNELS);
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            list.push(&avx2::KERNELS);
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        list.push(&neon::KERNELS);
+    }
+    list.push(&portable::KERNELS);
+    list
+}
+
+/// The best that this machine has.
+pub(super) fn best() -> &'static Kernels {
+    static BEST: OnceLock<&'static Kernels> = OnceLock::new();
+    BEST.get_or_init(|| available()[0])
+}

@@ -1,0 +1,462 @@
+//! Tiles: the statements of a row-parallel kernel, ready to run.
+
+use crate::kernel::{self, Gather, Gemm, LANES, Lanes, PANEL, Scatter, Sort, Stmt, Tile, View, packed_len};
+
+use super::gemm::Panel;
+use super::kernels::Kernels;
+use super::map::{self, MapCode, Needs, Scratch};
+use super::place::{Block, Place, Walk, Worker};
+
+/// A tile kernel, ready to run.
+#[derive(Debug)]
+pub(super) struct TileCode {
+    rows: usize,
+    /// Numbers that the locals of one block need.
+    arena: usize,
+    /// The blocks are cut into so many items, as evenly as can be.
+    items: usize,
+    body: Vec<Code>,
+}
+
+#[derive(Debug)]
+enum Code {
+    Map(MapCode),
+    Gemm(GemmCode),
+    Copy(CopyCode),
+    Sort(SortCode),
+    Gather(GatherCode),
+    Scatter(ScatterCode),
+    Loop { var: usize, count: usize, reverse: bool, body: Vec<Code> },
+}
+
+/// Arena bytes that an item's blocks may have together: what fits in a second-level cache beside the weights.
+const ITEM_BYTES: usize = 384 << 10;
+
+impl TileCode {
+    pub(super) fn new(tile: &Tile, kernels: &Kernels, threads: usize) -> TileCode {
+        let rows = tile.row_count();
+        let blocks = rows.div_ceil(LANES);
+        let arena = tile.arena * LANES;
+        // Blocks of an item share each panel of weights while it is in the cache. No number depends on how many they are.
+        let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, 8) } else { 1 };
+        let rounds = blocks.div_ceil(threads * together);
+        let items = blocks.min(rounds * threads);
+        TileCode { rows, arena, items, body: tile.body.iter().map(|stmt| compile(stmt, tile, kernels)).collect() }
+    }
+
+    pub(super) fn items(&self) -> usize {
+        self.items
+    }
+
+    /// Numbers that the arenas of an item need.
+    pub(super) fn arena(&self) -> usize {
+        self.rows.div_ceil(LANES).div_ceil(self.items.max(1)) * self.arena
+    }
+
+    pub(super) fn needs(&self) -> Needs {
+        needs(&self.body)
+    }
+
+    /// Entries that are sorted at a time.
+    pub(super) fn sorted(&self) -> usize {
+        sorted(&self.body)
+    }
+
+    /// # Safety
+    /// Views are inside their buffers and locals; the machine has the kernels' instruction set; nobody else writes what
+    /// the item's rows read or touches what they write; the worker's arena and scratch are large enough.
+    pub(super) unsafe fn run(&self, item: usize, worker: &mut Worker, own: &mut Own, kernels: &Kernels) {
+        worker.arena_len = self.arena;
+        let total = self.rows.div_ceil(LANES);
+        let cut = |item: usize| item * total / self.items;
+        let blocks = Blocks { first: cut(item), count: cut(item + 1) - cut(item), rows: self.rows };
+        // SAFETY: the caller's contract.
+        unsafe { run(&self.body, blocks, worker, own, kernels) };
+    }
+}
+
+/// What a worker keeps from item to item.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub scratch: Scratch,
+    /// Keys and places that are being sorted.
+    pub keys: Vec<(f32, u32)>,
+}
+
+/// The blocks of an item.
+#[derive(Debug, Clone, Copy)]
+struct Blocks {
+    first: usize,
+    count: usize,
+    rows: usize,
+}
+
+impl Blocks {
+    fn each(self) -> impl Iterator<Item = Block> {
+        (0..self.count).map(move |index| {
+            let first_row = (self.first + index) * LANES;
+            Block { index, first_row, lanes: LANES.min(self.rows - first_row) }
+        })
+    }
+}
+
+/// # Safety
+/// That of [`TileCode::run`].
+unsafe fn run(body: &[Code], blocks: Blocks, worker: &mut Worker, own: &mut Own, kernels: &Kernels) {
+    for code in body {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match code {
+                Code::Map(map) => blocks.each().for_each(|block| map.run(worker, block, &mut own.scratch)),
+                Code::Gemm(gemm) => gemm.run(blocks, worker, kernels),
+                Code::Copy(copy) => blocks.each().for_each(|block| copy.run(worker, block)),
+                Code::Sort(sort) => blocks.each().for_each(|block| sort.run(worker, block, &mut own.keys)),
+                Code::Gather(gather) => blocks.each().for_each(|block| gather.run(worker, block)),
+                Code::Scatter(scatter) => blocks.each().for_each(|block| scatter.run(worker, block)),
+                Code::Loop { var, count, reverse, body } => {
+                    for i in 0..*count {
+                        worker.vars[*var] = if *reverse { count - 1 - i } else { i };
+                        run(body, blocks, worker, own, kernels);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn compile(stmt: &Stmt, tile: &Tile, kernels: &Kernels) -> Code {
+    match stmt {
+        Stmt::Map(map) => Code::Map(map::compile(map, tile, kernels)),
+        Stmt::Gemm(gemm) => Code::Gemm(GemmCode::new(gemm, tile)),
+        Stmt::Copy(copy) => Code::Copy(CopyCode::new(copy, tile)),
+        Stmt::Sort(sort) => Code::Sort(SortCode::new(sort, tile)),
+        Stmt::Gather(gather) => Code::Gather(GatherCode::new(gather, tile)),
+        Stmt::Scatter(scatter) => Code::Scatter(ScatterCode::new(scatter, tile)),
+        Stmt::Loop { id, count, reverse, body } => Code::Loop {
+            var: id.0 as usize,
+            count: *count,
+            reverse: *reverse,
+            body: body.iter().map(|stmt| compile(stmt, tile, kernels)).collect(),
+        },
+    }
+}
+
+fn has_gemm(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match stmt {
+        Stmt::Gemm(_) => true,
+        Stmt::Loop { body, .. } => has_gemm(body),
+        _ => false,
+    })
+}
+
+fn needs(body: &[Code]) -> Needs {
+    body.iter().fold(Needs::default(), |all, code| match code {
+        Code::Map(map) => all.max(map.needs()),
+        Code::Loop { body, .. } => all.max(needs(body)),
+        _ => all,
+    })
+}
+
+fn sorted(body: &[Code]) -> usize {
+    let of = |code: &Code| match code {
+        Code::Sort(sort) => sort.n,
+        Code::Loop { body, .. } => sorted(body),
+        _ => 0,
+    };
+    body.iter().map(of).max().unwrap_or(0)
+}
+
+/// A product with weights.
+#[derive(Debug)]
+struct GemmCode {
+    n: usize,
+    k: usize,
+    src: Place,
+    weight: Place,
+    bias: Option<Place>,
+    dst: Place,
+    /// Offsets of src, weight, bias, dst.
+    batch: Vec<[usize; 4]>,
+    /// Offsets of src, dst.
+    m: Vec<[usize; 2]>,
+    src_step: usize,
+    bias_step: usize,
+    dst_step: usize,
+    accumulate: bool,
+}
+
+impl GemmCode {
+    fn new(gemm: &Gemm, tile: &Tile) -> GemmCode {
+        let (nb, nm) = (gemm.batch.len(), gemm.m.len());
+        let [src, weight, dst] = [&gemm.src, &gemm.weight, &gemm.dst].map(Place::strides);
+        let bias = gemm.bias.as_ref().map_or(vec![0; nb + 1], Place::strides);
+        let batch = [&src, &weight, &bias, &dst].map(|s| s[..nb].to_vec());
+        let m = [&src, &dst].map(|s| s[nb..nb + nm].to_vec());
+        GemmCode {
+            n: gemm.n,
+            k: gemm.k,
+            src: Place::new(&gemm.src, Some(tile)),
+            weight: Place::new(&gemm.weight, Some(tile)),
+            bias: gemm.bias.as_ref().map(|bias| Place::new(bias, Some(tile))),
+            dst: Place::new(&gemm.dst, Some(tile)),
+            batch: Walk::new(&gemm.batch, batch).offsets(),
+            m: Walk::new(&gemm.m, m).offsets(),
+            src_step: src[nb + nm],
+            bias_step: bias[nb],
+            dst_step: dst[nb + nm],
+            accumulate: gemm.accumulate,
+        }
+    }
+
+    /// Every panel of weights with all that the item's rows multiply by it, before the next one.
+    ///
+    /// # Safety
+    /// That of [`TileCode::run`].
+    unsafe fn run(&self, blocks: Blocks, worker: &Worker, kernels: &Kernels) {
+        for [src_at, weight_at, bias_at, dst_at] in &self.batch {
+            for first in (0..self.n).step_by(PANEL) {
+                for block in blocks.each() {
+                    let src = self.src.at(worker, block).wrapping_add(*src_at);
+                    let dst = self.dst.at(worker, block).wrapping_add(dst_at + first * self.dst_step);
+                    let bias = self.bias.as_ref().map_or(std::ptr::null_mut(), |bias| {
+                        bias.at(worker, block).wrapping_add(bias_at + first * self.bias_step)
+                    });
+                    let outside = self.src.has_rows() || self.dst.has_rows();
+                    for [src_m, dst_m] in &self.m {
+                        let panel = Panel {
+                            k: self.k,
+                            outputs: PANEL.min(self.n - first),
+                            src: src.wrapping_add(*src_m),
+                            src_step: self.src_step,
+                            weight: self.weight.at(worker, block).wrapping_add(weight_at + packed_len(first, self.k)),
+                            bias,
+                            bias_step: self.bias_step,
+                            dst: dst.wrapping_add(*dst_m),
+                            dst_step: self.dst_step,
+                            accumulate: self.accumulate,
+                            lanes: block.lanes,
+                            masked: block.lanes < LANES && outside,
+                        };
+                        // SAFETY: the caller's contract; the panel is what the statement's views say.
+                        unsafe { (kernels.panel)(&panel) };
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where the rows of a block are, from the view's address on.
+#[derive(Debug)]
+enum RowOffsets {
+    Unit,
+    Splat,
+    /// Sizes and strides of the tile's row axes.
+    Strided(Vec<(usize, usize)>),
+}
+
+impl RowOffsets {
+    fn new(view: &View, tile: &Tile) -> RowOffsets {
+        match &view.lanes {
+            Lanes::Unit => RowOffsets::Unit,
+            Lanes::Splat => RowOffsets::Splat,
+            Lanes::Strided(strides) => RowOffsets::Strided(tile.rows.iter().copied().zip(strides.iter().copied()).collect()),
+        }
+    }
+
+    fn of(&self, block: Block) -> [usize; LANES] {
+        match self {
+            RowOffsets::Unit => std::array::from_fn(|lane| lane),
+            RowOffsets::Splat => [0; LANES],
+            RowOffsets::Strided(axes) => std::array::from_fn(|lane| {
+                let mut row = block.first_row + lane.min(block.lanes - 1);
+                let mut offset = 0;
+                for (size, stride) in axes.iter().rev() {
+                    offset += row % size * stride;
+                    row /= size;
+                }
+                offset
+            }),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct CopyCode {
+    from: Place,
+    from_rows: RowOffsets,
+    to: Place,
+    to_rows: RowOffsets,
+    /// Offsets of from, to.
+    walk: Walk<2>,
+}
+
+impl CopyCode {
+    fn new(copy: &kernel::Copy, tile: &Tile) -> CopyCode {
+        CopyCode {
+            from: Place::new(&copy.from, Some(tile)),
+            from_rows: RowOffsets::new(&copy.from, tile),
+            to: Place::new(&copy.to, Some(tile)),
+            to_rows: RowOffsets::new(&copy.to, tile),
+            walk: Walk::new(&copy.dims, [&copy.from, &copy.to].map(Place::strides)),
+        }
+    }
+
+    /// # Safety
+    /// That of [`TileCode::run`].
+    unsafe fn run(&self, worker: &Worker, block: Block) {
+        let (from, to) = (self.from.at(worker, block), self.to.at(worker, block));
+        let (from_rows, to_rows) = (self.from_rows.of(block), self.to_rows.of(block));
+        // A local has places for all lanes; elsewhere what is behind the last row is not ours.
+        let local = !self.to.has_rows() && matches!(self.to_rows, RowOffsets::Unit);
+        self.walk.each(|[from_at, to_at]| {
+            // SAFETY: entries of the two views, by the caller's contract.
+            unsafe {
+                let (from, to) = (from.add(from_at), to.add(to_at));
+                for lane in 0..block.lanes {
+                    *to.add(to_rows[lane]) = *from.add(from_rows[lane]);
+                }
+                if local {
+                    (block.lanes..LANES).for_each(|lane| *to.add(lane) = 0.0);
+                }
+            }
+        });
+    }
+}
+
+#[derive(Debug)]
+struct SortCode {
+    n: usize,
+    from: Place,
+    to: Place,
+    steps: [usize; 2],
+    walk: Walk<2>,
+}
+
+impl SortCode {
+    fn new(sort: &Sort, tile: &Tile) -> SortCode {
+        let mut strides = [&sort.from, &sort.to].map(Place::strides);
+        let steps = std::array::from_fn(|i| strides[i].pop().unwrap_or(0));
+        SortCode {
+            n: sort.n,
+            from: Place::new(&sort.from, Some(tile)),
+            to: Place::new(&sort.to, Some(tile)),
+            steps,
+            walk: Walk::new(&sort.dims, strides),
+        }
+    }
+
+    /// # Safety
+    /// That of [`TileCode::run`].
+    unsafe fn run(&self, worker: &Worker, block: Block, keys: &mut [(f32, u32)]) {
+        let (from, to) = (self.from.at(worker, block), self.to.at(worker, block));
+        let keys = &mut keys[..self.n];
+        self.walk.each(|[from_at, to_at]| {
+            for lane in 0..block.lanes {
+                for (i, key) in keys.iter_mut().enumerate() {
+                    // SAFETY: an entry of the view, by the caller's contract.
+                    *key = (unsafe { *from.add(from_at + i * self.steps[0] + lane) }, i as u32);
+                }
+                keys.sort_unstable_by(|a, b| {
+                    let order = a.0.partial_cmp(&b.0).unwrap_or_else(|| a.0.is_nan().cmp(&b.0.is_nan()));
+                    order.then(a.1.cmp(&b.1))
+                });
+                for (i, (_, place)) in keys.iter().enumerate() {
+                    // SAFETY: an entry of the view, by the caller's contract.
+                    unsafe { *to.add(to_at + i * self.steps[1] + lane) = *place as f32 };
+                }
+            }
+        });
+    }
+}
+
+/// The place that a number says, of `size`.
+fn place(x: f32, size: usize) -> usize {
+    (x as usize).min(size - 1)
+}
+
+#[derive(Debug)]
+struct GatherCode {
+    from: Place,
+    from_rows: RowOffsets,
+    at: Place,
+    at_rows: RowOffsets,
+    to: Place,
+    stride: usize,
+    size: usize,
+    walk: Walk<3>,
+}
+
+impl GatherCode {
+    fn new(gather: &Gather, tile: &Tile) -> GatherCode {
+        GatherCode {
+            from: Place::new(&gather.from, Some(tile)),
+            from_rows: RowOffsets::new(&gather.from, tile),
+            at: Place::new(&gather.at, Some(tile)),
+            at_rows: RowOffsets::new(&gather.at, tile),
+            to: Place::new(&gather.to, Some(tile)),
+            stride: gather.stride * Place::unit(&gather.from),
+            size: gather.size,
+            walk: Walk::new(&gather.dims, [&gather.from, &gather.at, &gather.to].map(Place::strides)),
+        }
+    }
+
+    /// # Safety
+    /// That of [`TileCode::run`].
+    unsafe fn run(&self, worker: &Worker, block: Block) {
+        let [from, at, to] = [&self.from, &self.at, &self.to].map(|place| place.at(worker, block));
+        let (from_rows, at_rows) = (self.from_rows.of(block), self.at_rows.of(block));
+        self.walk.each(|[from_at, at_at, to_at]| {
+            for lane in 0..block.lanes {
+                // SAFETY: entries of the views, by the caller's contract; the place is one of the axis.
+                unsafe {
+                    let place = place(*at.add(at_at + at_rows[lane]), self.size);
+                    *to.add(to_at + lane) = *from.add(from_at + from_rows[lane] + place * self.stride);
+                }
+            }
+        });
+    }
+}
+
+#[derive(Debug)]
+struct ScatterCode {
+    from: Place,
+    from_rows: RowOffsets,
+    at: Place,
+    at_rows: RowOffsets,
+    to: Place,
+    stride: usize,
+    size: usize,
+    walk: Walk<3>,
+}
+
+impl ScatterCode {
+    fn new(scatter: &Scatter, tile: &Tile) -> ScatterCode {
+        ScatterCode {
+            from: Place::new(&scatter.from, Some(tile)),
+            from_rows: RowOffsets::new(&scatter.from, tile),
+            at: Place::new(&scatter.at, Some(tile)),
+            at_rows: RowOffsets::new(&scatter.at, tile),
+            to: Place::new(&scatter.to, Some(tile)),
+            stride: scatter.stride * Place::unit(&scatter.to),
+            size: scatter.size,
+            walk: Walk::new(&scatter.dims, [&scatter.from, &scatter.at, &scatter.to].map(Place::strides)),
+        }
+    }
+
+    /// # Safety
+    /// That of [`TileCode::run`].
+    unsafe fn run(&self, worker: &Worker, block: Block) {
+        let [from, at, to] = [&self.from, &self.at, &self.to].map(|place| place.at(worker, block));
+        let (from_rows, at_rows) = (self.from_rows.of(block), self.at_rows.of(block));
+        self.walk.each(|[from_at, at_at, to_at]| {
+            for lane in 0..block.lanes {
+                // SAFETY: entries of the views, by the caller's contract; the place is one of the axis.
+                unsafe {
+                    let place = place(*at.add(at_at + at_rows[lane]), self.size);
+                    *to.add(to_at + lane + place * self.stride) += *from.add(from_at + from_rows[lane]);
+                }
+            }
+        });
+    }
+}

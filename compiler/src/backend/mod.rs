@@ -1,0 +1,3 @@
+//! Devices that run kernel programs.
+
+pub mod cpu;
