@@ -13,9 +13,8 @@ use compiler::simplify::simplify;
 use dsl::hir::Model;
 use support::{made_up, models, project};
 
-const FILES: [&str; 9] = [
-    "hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo",
-];
+const FILES: [&str; 9] =
+    ["hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
 
 /// Largest difference, relative to the largest number.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
@@ -36,6 +35,9 @@ fn check(model: &Model, entry: Entry, batch: usize, level: Level) {
     let start = std::time::Instant::now();
     let kernels = fuse(&program, level).unwrap_or_else(|e| panic!("{what}: {e}"));
     let took = start.elapsed();
+    if let Ok(path) = std::env::var("PRINT") {
+        std::fs::write(path, kernel::text::print(&kernels)).expect("writes");
+    }
     verify(&kernels).unwrap_or_else(|e| panic!("{what}: {e}"));
     let given: Tensors = made_up(model, &call);
     let (inputs, _) = arrays::<f64>(model, &call, &program, &given).unwrap_or_else(|e| panic!("{what}: {e}"));

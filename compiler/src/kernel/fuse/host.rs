@@ -60,6 +60,15 @@ pub(crate) fn steps(
     Ok((prepare, steps))
 }
 
+/// What a kernel reads of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Outside {
+    Root(Root),
+    View(ValueId),
+}
+
+type Import = (Outside, Spot, Vec<Option<AxisId>>);
+
 struct Host<'g> {
     graph: &'g Graph,
     id: GraphId,
@@ -140,23 +149,17 @@ impl Host<'_> {
                 block.homes.insert(root, homes.iter().map(inner).collect());
             }
         }
-        let reads: Vec<Root> = group.nodes.iter().flat_map(|v| self.shape.reads[v].clone()).collect();
-        let imports: Vec<(Root, Spot, Vec<Option<AxisId>>)> = reads
-            .into_iter()
-            .filter(|r| !block.nodes.contains(&r.0))
-            .map(|r| {
-                let spot = self.places.get(&r).cloned().ok_or("a kernel reads what no kernel wrote")?;
-                Ok((r, spot, self.axes(fuser, &group.rows, r).1))
-            })
-            .collect::<Result<_>>()?;
-
+        let outside = self.outside(fuser, group, &block)?;
         let mut tile = TileBuilder::new(fuser, group.rows.clone(), sizes);
-        for (root, spot, rows) in imports {
+        for (of, spot, rows) in outside {
             let spot = match spot {
                 Spot::At(at) => Spot::At(tile.import(&at, &rows)),
                 Spot::Affine(a) => Spot::Affine(a),
             };
-            block.places.insert(root, spot);
+            match of {
+                Outside::Root(root) => drop(block.places.insert(root, spot)),
+                Outside::View(v) => drop(block.moved.insert(v, spot)),
+            }
         }
         tile.block(&mut block)?;
         for (root, at, lanes) in strided {
@@ -175,6 +178,50 @@ impl Host<'_> {
         }
         let name = self.kernel_name(group);
         Ok(Kernel { name, work: Work::Tile(tile), notes: Notes { ops, reason: self.reason(g) } })
+    }
+
+    /// What a group reads of others, where it is, and which axes are rows. Where rows change their names or number on the
+    /// way, it is the view that is read.
+    fn outside(&mut self, fuser: &mut Fuser<'_>, group: &Group, block: &Block<'_>) -> Result<Vec<Import>> {
+        let mut found: Vec<Import> = Vec::new();
+        let mut seen = HashSet::new();
+        for v in &group.nodes {
+            let mut operands = Vec::new();
+            self.graph.node(*v).op.operands(|x| operands.push(x));
+            for x in operands {
+                let Some(root) = self.shape.roots[x.0 as usize] else { continue };
+                if block.nodes.contains(&root.0) {
+                    continue;
+                }
+                let (of, spot, rows) = match self.rows_change(fuser, &group.rows, x) {
+                    true => {
+                        let mut copies = Vec::new();
+                        let spot = self.spot(fuser, x, &mut copies)?;
+                        fuser.packing.append(&mut copies);
+                        (Outside::View(x), spot, row_axes(&group.rows, &fuser.dims, self.graph, self.id, x))
+                    }
+                    false => {
+                        let spot = self.places.get(&root).cloned().ok_or("a kernel reads what no kernel wrote")?;
+                        (Outside::Root(root), spot, self.axes(fuser, &group.rows, root).1)
+                    }
+                };
+                if seen.insert(of) {
+                    found.push((of, spot, rows));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a view changes what its rows are.
+    fn rows_change(&self, fuser: &Fuser<'_>, rows: &Rows, v: ValueId) -> bool {
+        match (&self.shape.kinds[v.0 as usize], rows) {
+            (Kind::View(_), Rows::Axes(axes)) => !axes.is_empty(),
+            (Kind::View(of), Rows::Classes(_)) => {
+                !fuser.dims.crossed(self.graph, self.id, v).is_empty() || self.rows_change(fuser, rows, *of)
+            }
+            _ => false,
+        }
     }
 
     /// A sum over rows.

@@ -20,12 +20,7 @@ pub(crate) struct Open {
     /// Sums and maxima: the node, what is reduced, its names, the axes that go.
     reduced: Vec<(ValueId, Reg, Vec<AxisId>, Vec<AxisId>, Mode)>,
     members: HashSet<ValueId>,
-    last: u32,
 }
-
-/// A node further down the program than this from the map's last one does not join without a value in common: what it
-/// computes would be held for long.
-const WINDOW: u32 = 64;
 
 impl Open {
     pub(crate) fn value(&self, v: ValueId) -> Option<(Reg, &[AxisId])> {
@@ -89,6 +84,7 @@ impl TileBuilder<'_, '_> {
     fn peek(&self, b: &Block<'_>, v: ValueId) -> Peek {
         match &b.shape.kinds[v.0 as usize] {
             Kind::Free(_) => Peek::Outside,
+            Kind::View(_) if b.moved.contains_key(&v) => Peek::Outside,
             Kind::View(of) => match (self.peek(b, *of), &b.graph.node(v).op) {
                 (Peek::Inside(names), Op::Expand(_) | Op::Stop(_) | Op::Id(_)) => Peek::Inside(names),
                 (Peek::Inside(names), Op::Rename { from, to, .. }) => {
@@ -138,11 +134,22 @@ impl TileBuilder<'_, '_> {
                 let same = names.len() == domain.len() && domain.iter().all(|a| names.contains(a));
                 same.then_some(names)
             }
-            None => {
-                let near = v.0 <= open.last + WINDOW;
-                (near && self.dims(domain) == open.dims).then(|| domain.to_vec())
-            }
+            None => (self.dims(domain) == open.dims && self.serves(b, open, v)).then(|| domain.to_vec()),
         }
+    }
+
+    /// Whether a reader of a node could follow it into the open map. If not, what it computes would only be held for long.
+    fn serves(&self, b: &Block<'_>, open: &Open, v: ValueId) -> bool {
+        b.shape.uses(Root(v, 0)).iter().any(|u| match u {
+            Use::Node(c) if b.nodes.contains(c) => b.shape.reads[c]
+                .iter()
+                .all(|r| r.0 == v || !b.nodes.contains(&r.0) || b.places.contains_key(r) || open.members.contains(&r.0)),
+            _ => false,
+        })
+    }
+
+    pub(crate) fn goes_into_maps(&self, b: &Block<'_>, v: ValueId) -> bool {
+        self.in_map(b, v).is_some()
     }
 
     /// Puts a node into the open map, or into a new one.
@@ -167,7 +174,6 @@ impl TileBuilder<'_, '_> {
                     values: Vec::new(),
                     reduced: Vec::new(),
                     members: HashSet::new(),
-                    last: v.0,
                 });
                 domain
             }
@@ -183,7 +189,6 @@ impl TileBuilder<'_, '_> {
         }
         let Some(open) = &mut b.open else { return Err("a map that is being made was closed".to_string()) };
         open.members.insert(v);
-        open.last = open.last.max(v.0);
         match does {
             Does::Elementwise => {
                 let reg = compute(open, &b.graph.node(v).op, &regs);

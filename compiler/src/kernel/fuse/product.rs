@@ -15,6 +15,7 @@ impl TileBuilder<'_, '_> {
     fn glance(&self, b: &Block<'_>, v: ValueId) -> Option<Spot> {
         match &b.shape.kinds[v.0 as usize] {
             Kind::Free(a) => Some(Spot::Affine(a.clone())),
+            Kind::View(_) if b.moved.contains_key(&v) => b.moved.get(&v).cloned(),
             Kind::View(of) => {
                 let op = &b.graph.node(v).op;
                 let places = match op {

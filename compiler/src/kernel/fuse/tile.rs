@@ -44,8 +44,8 @@ pub(crate) struct Block<'g> {
     pub carries: Vec<Carry>,
     pub open: Option<Open>,
     pub done: HashSet<ValueId>,
-    /// Joined axes that had to be copied.
-    moved: HashMap<ValueId, Spot>,
+    /// Views that have places of their own: joined axes that had to be copied, and other rows of what comes from outside.
+    pub moved: HashMap<ValueId, Spot>,
 }
 
 /// A carry of the loop whose body a block is.
@@ -181,8 +181,10 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
             }
         }
         while let Some(first) = ready.first().copied() {
+            // What joins the open map; then what is no map, so that the next map finds all it needs.
             let joins = ready.iter().copied().find(|v| self.joins(b, *v));
-            let v = joins.unwrap_or(first);
+            let apart = || ready.iter().copied().find(|v| !self.goes_into_maps(b, *v));
+            let v = joins.or_else(apart).unwrap_or(first);
             ready.remove(&v);
             for done in self.node(b, v)? {
                 for next in waiting.remove(&done).unwrap_or_default() {
@@ -363,6 +365,7 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
     pub(crate) fn operand(&mut self, b: &mut Block<'_>, v: ValueId) -> Result<Operand> {
         match b.shape.kinds[v.0 as usize].clone() {
             Kind::Free(a) => Ok(Operand::Spot(self.known(b, v, a))),
+            Kind::View(_) if b.moved.contains_key(&v) => Ok(Operand::Spot(b.moved[&v].clone())),
             Kind::View(of) => {
                 let op = &b.graph.node(v).op;
                 if let Operand::Reg(reg, names) = self.operand(b, of)? {
