@@ -15,7 +15,6 @@
 //! vectors that exist once for each worker. A [`View`] says where a statement finds the entries of an operand; slices,
 //! renamed, split and joined axes, steps of a loop are views and cost nothing.
 
-
 pub mod access;
 pub mod fuse;
 pub mod interp;
