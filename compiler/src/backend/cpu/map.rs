@@ -100,8 +100,8 @@ impl Scratch {
 
 impl MapCode {
     pub(super) fn needs(&self) -> Needs {
-        let strips = self.temporaries + self.views.len();
-        Needs { strips, args: strips + self.constants.len(), index: self.outer.len(), cursors: self.views.len() }
+        let args = self.temporaries + self.views.len() + self.constants.len();
+        Needs { strips: self.temporaries, args, index: self.outer.len(), cursors: self.views.len() }
     }
 
     /// # Safety
@@ -120,7 +120,6 @@ impl MapCode {
         for (arg, constant) in args[temporaries + views..].iter_mut().zip(&self.constants) {
             *arg = Arg { at: std::ptr::from_ref(constant).cast_mut(), step: 0 };
         }
-        let masked = block.lanes < LANES;
         let index = &mut index[..self.outer.len()];
         index.fill(0);
         loop {
@@ -128,39 +127,20 @@ impl MapCode {
                 if let Kind::Fold(first) = view.kind
                     && view.outer.iter().zip(&*index).all(|(step, i)| *step > 0 || *i == 0)
                 {
-                    let lanes = if view.place.has_rows() { block.lanes } else { LANES };
                     for j in 0..if view.inner == 0 { 1 } else { self.inner } {
-                        // SAFETY: entries of the view, and of them the rows that are the block's.
-                        unsafe { std::slice::from_raw_parts_mut(cursor.at.add(j * view.inner), lanes) }.fill(first);
+                        // SAFETY: an entry of the view.
+                        unsafe { *cursor.at.add(j * view.inner).cast::<[f32; LANES]>() = [first; LANES] };
                     }
                 }
             }
             for start in (0..self.inner).step_by(STRIP) {
                 let n = STRIP.min(self.inner - start);
-                for (v, (view, cursor)) in self.views.iter().zip(&**cursors).enumerate() {
-                    let there = Arg { at: cursor.at.wrapping_add(start * cursor.step), step: cursor.step };
-                    args[temporaries + v] = there;
-                    if masked && view.place.has_rows() {
-                        let here = Arg { step: if there.step == 0 { 0 } else { LANES }, ..strip(temporaries + v) };
-                        args[temporaries + v] = here;
-                        if view.kind != Kind::Set {
-                            // SAFETY: entries of the view, and of them the rows that are the block's.
-                            unsafe { move_rows(n, here, there, block.lanes) };
-                        }
-                    }
+                for (arg, cursor) in args[temporaries..].iter_mut().zip(&cursors[..views]) {
+                    *arg = Arg { at: cursor.at.wrapping_add(start * cursor.step), step: cursor.step };
                 }
                 for op in &self.code {
                     // SAFETY: arguments are temporaries of STRIP vectors, entries of views, or constants.
                     unsafe { (op.run)(n, args[op.to], &op.from.map(|i| args[i])) };
-                }
-                if masked {
-                    for (v, (view, cursor)) in self.views.iter().zip(&**cursors).enumerate() {
-                        if view.place.has_rows() && view.kind != Kind::Load {
-                            let there = Arg { at: cursor.at.wrapping_add(start * cursor.step), step: cursor.step };
-                            // SAFETY: as above.
-                            unsafe { move_rows(n, there, args[temporaries + v], block.lanes) };
-                        }
-                    }
                 }
             }
             let Some(d) = (0..index.len()).rev().find(|d| index[*d] + 1 < self.outer[*d]) else { return };
@@ -171,17 +151,6 @@ impl MapCode {
             index[d] += 1;
             index[d + 1..].fill(0);
         }
-    }
-}
-
-/// The first rows of `n` lane vectors.
-///
-/// # Safety
-/// The arguments are good for the first `lanes` numbers of `n` steps and do not overlap.
-unsafe fn move_rows(n: usize, to: Arg, from: Arg, lanes: usize) {
-    for j in 0..n {
-        // SAFETY: the caller's contract.
-        unsafe { std::ptr::copy_nonoverlapping(from.at.add(j * from.step), to.at.add(j * to.step), lanes) };
     }
 }
 

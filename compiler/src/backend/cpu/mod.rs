@@ -24,12 +24,15 @@ mod place;
 mod pool;
 mod simd;
 mod strip;
+#[cfg(test)]
+mod tests;
 mod tile;
 mod whole;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{Base, BufferId, BufferKind, Lanes, LoopId, Program, Step, Stmt, View, Work};
 use kernels::Kernels;
 use map::{Needs, Scratch};
@@ -110,11 +113,13 @@ enum Code {
 
 impl Instance {
     /// Compiles the program for this machine, with `threads` workers (at least the caller).
-    pub fn new(program: &Program, threads: usize) -> Instance {
+    pub fn new(program: &Program, threads: usize) -> Result<Instance, VerifyError> {
         Instance::with(program, threads, kernels::best())
     }
 
-    fn with(program: &Program, threads: usize, kernels: &'static Kernels) -> Instance {
+    fn with(program: &Program, threads: usize, kernels: &'static Kernels) -> Result<Instance, VerifyError> {
+        // All that runs without checks relies on it.
+        verify(program)?;
         let threads = threads.max(1);
         let mut compiler = Compiler { program, kernels, threads, launches: Vec::new() };
         let prepare = compiler.steps(&program.prepare);
@@ -145,7 +150,7 @@ impl Instance {
                 instance.buffer_mut(b).copy_from_slice(numbers);
             }
         }
-        instance
+        Ok(instance)
     }
 
     /// Bytes that the instance has allocated for buffers and for the workers' locals.
@@ -271,7 +276,7 @@ impl Task for Machine {
         let (first, code) = &launch.kernels[which];
         let item = item - first;
         let clock = [0, 1].map(|i| self.clock[i].load(Ordering::Relaxed));
-        // SAFETY: views have been checked against their buffers when the program was compiled, arena and scratch have
+        // SAFETY: the program has been verified: views are inside their buffers and locals, rows do not meet, arena and scratch have
         // been made for the largest need, and the kernels were chosen for this machine. Kernels of a launch do not touch
         // what another writes, and the items of a kernel write different rows, outputs, panels or numbers.
         unsafe {

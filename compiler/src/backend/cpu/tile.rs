@@ -221,7 +221,6 @@ impl GemmCode {
                     let bias = self.bias.as_ref().map_or(std::ptr::null_mut(), |bias| {
                         bias.at(worker, block).wrapping_add(bias_at + first * self.bias_step)
                     });
-                    let outside = self.src.has_rows() || self.dst.has_rows();
                     for [src_m, dst_m] in &self.m {
                         let panel = Panel {
                             k: self.k,
@@ -234,8 +233,6 @@ impl GemmCode {
                             dst: dst.wrapping_add(*dst_m),
                             dst_step: self.dst_step,
                             accumulate: self.accumulate,
-                            lanes: block.lanes,
-                            masked: block.lanes < LANES && outside,
                         };
                         // SAFETY: the caller's contract; the panel is what the statement's views say.
                         unsafe { (kernels.panel)(&panel) };

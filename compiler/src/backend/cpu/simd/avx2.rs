@@ -40,11 +40,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn store_some(p: *mut f32, v: __m256, n: usize) {
-        unsafe { _mm256_maskstore_ps(p, first(n), v) }
-    }
-
-    #[inline(always)]
     unsafe fn splat(x: f32) -> __m256 {
         unsafe { _mm256_set1_ps(x) }
     }

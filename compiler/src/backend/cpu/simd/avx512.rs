@@ -36,11 +36,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn store_some(p: *mut f32, v: __m512, n: usize) {
-        unsafe { _mm512_mask_storeu_ps(p, first(n), v) }
-    }
-
-    #[inline(always)]
     unsafe fn splat(x: f32) -> __m512 {
         unsafe { _mm512_set1_ps(x) }
     }

@@ -39,8 +39,6 @@ pub(super) trait Simd: Copy + 'static {
     unsafe fn store(p: *mut f32, v: Self::V);
     /// The first `n < W` numbers, then zeros; reads no further.
     unsafe fn load_some(p: *const f32, n: usize) -> Self::V;
-    /// The first `n < W` numbers; writes no further.
-    unsafe fn store_some(p: *mut f32, v: Self::V, n: usize);
     unsafe fn splat(x: f32) -> Self::V;
 
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;

@@ -32,13 +32,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    unsafe fn store_some(p: *mut f32, v: float32x4_t, n: usize) {
-        let mut all = [0.0; 4];
-        unsafe { vst1q_f32(all.as_mut_ptr(), v) };
-        all.iter().take(n).enumerate().for_each(|(i, x)| unsafe { *p.add(i) = *x });
-    }
-
-    #[inline(always)]
     unsafe fn splat(x: f32) -> float32x4_t {
         unsafe { vdupq_n_f32(x) }
     }

@@ -44,11 +44,6 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    unsafe fn store_some(p: *mut f32, v: V, n: usize) {
-        v.iter().take(n).enumerate().for_each(|(i, x)| unsafe { *p.add(i) = *x });
-    }
-
-    #[inline(always)]
     unsafe fn splat(x: f32) -> V {
         [x; W]
     }
