@@ -137,7 +137,7 @@ pub(crate) struct Show {
 /// Run one entry point of a model on given tensors
 ///
 /// How to check a model against an implementation of one's own: parameters, data, carries, random draws, schedules and
-/// values of equations go in under their names, every loss comes out, with `--values` every equation and with `--grads`
+/// values of equations go in under their names, every loss and every equation comes out, with `--grads`
 /// every gradient. What is not given has its default: parameters start as the model says, slow copies as their
 /// parameters, draws come from the seed. Data must be given.
 #[derive(Debug, Args)]
@@ -185,10 +185,6 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) grads: bool,
 
-    /// Give out the values of all equations
-    #[arg(long)]
-    pub(crate) values: bool,
-
     /// Compute in double precision
     #[arg(long)]
     pub(crate) f64: bool,
@@ -201,7 +197,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = ["cpu"])]
     pub(crate) device: String,
 
-    /// Give a schedule or a running value: `--set alpha=0.3`
+    /// Give a schedule or a running value, or any other single number by its full name: `--set alpha=0.3`,
+    /// `--set count.main=7`
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, f64)>,
 
@@ -258,9 +255,13 @@ pub(crate) struct Compile {
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,
 
-    /// Print the program after this pass (`lower` is the first)
+    /// Print the program after this pass: `lower` is the first, `simplify` is all of them until nothing changes
     #[arg(long, value_name = "PASS")]
     pub(crate) dump: Option<String>,
+
+    /// Print how long lowering (gradients included) and simplification take
+    #[arg(long)]
+    pub(crate) time: bool,
 }
 
 /// Write a starter model

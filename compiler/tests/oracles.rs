@@ -1,4 +1,4 @@
-//! Losses, gradients, values and one step of the baselines against independent PyTorch code (`tests/reference`).
+//! Losses, gradients, values and one step of the baselines, and of models that are none, against independent PyTorch code (`tests/reference`).
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{difference, load, model, project};
 /// Runs an entry point on the oracle's inputs and compares everything it states.
 fn agrees(name: &str, file: &str, entry: Entry, double: bool, bound: f64) {
     let root = std::env::var("ORACLE").map(std::path::PathBuf::from).unwrap_or_else(|_| project("tests/reference"));
-    let model = model(&root.join(format!("models/{name}_small.wm")), &[("O", 5), ("A", 2)]);
+    let model = model(&root.join(format!("{name}.wm")), &[("O", 5), ("A", 2)]);
     let given = load(&root.join(format!("data/{file}.in.safetensors")));
     let want = load(&root.join(format!("data/{file}.out.safetensors")));
     let observe = true;
@@ -24,7 +24,9 @@ fn agrees(name: &str, file: &str, entry: Entry, double: bool, bound: f64) {
         };
         compared += 1;
         let apart = difference(have, want);
-        let zero = want.data.iter().all(|x| *x == 0.0) && have.data.iter().all(|x| x.abs() < 1e-12);
+        // A gradient that is zero by construction is rounding errors in both.
+        let tiny = if double { 1e-12 } else { 1e-6 };
+        let zero = want.data.iter().all(|x| x.abs() < 1e-12) && have.data.iter().all(|x| x.abs() < tiny);
         if (apart.is_nan() || apart > bound) && !zero {
             wrong.push(format!("{name} is off by {apart:.1e} (shape {:?}, wanted {:?})", have.shape, want.shape));
         }
@@ -52,35 +54,46 @@ fn lookup<'a>(have: &'a Tensors, entry: Entry, name: &str) -> Option<&'a compile
 
 #[test]
 fn sac() {
-    agrees("sac", "sac", Entry::TrainStep, true, 1e-9);
-    agrees("sac", "sac", Entry::TrainStep, false, 1e-4);
+    agrees("models/sac_small", "sac", Entry::TrainStep, true, 1e-9);
+    agrees("models/sac_small", "sac", Entry::TrainStep, false, 1e-4);
 }
 
 #[test]
 fn tdmpc2() {
-    agrees("tdmpc2", "tdmpc2", Entry::TrainStep, true, 1e-9);
-    agrees("tdmpc2", "tdmpc2", Entry::TrainStep, false, 1e-4);
-    agrees("tdmpc2", "tdmpc2_evaluate", Entry::Evaluate, true, 1e-9);
+    agrees("models/tdmpc2_small", "tdmpc2", Entry::TrainStep, true, 1e-9);
+    agrees("models/tdmpc2_small", "tdmpc2", Entry::TrainStep, false, 1e-4);
+    agrees("models/tdmpc2_small", "tdmpc2_evaluate", Entry::Evaluate, true, 1e-9);
 }
 
 #[test]
 fn tdmpc2_decides() {
     for entry in [Entry::Act, Entry::Plan] {
-        agrees("tdmpc2", "tdmpc2_act", entry, true, 1e-9);
-        agrees("tdmpc2", "tdmpc2_act", entry, false, 1e-4);
+        agrees("models/tdmpc2_small", "tdmpc2_act", entry, true, 1e-9);
+        agrees("models/tdmpc2_small", "tdmpc2_act", entry, false, 1e-4);
     }
 }
 
 #[test]
 fn dreamerv3() {
-    agrees("dreamerv3", "dreamerv3", Entry::TrainStep, true, 1e-9);
-    agrees("dreamerv3", "dreamerv3", Entry::TrainStep, false, 1e-4);
-    agrees("dreamerv3", "dreamerv3_evaluate", Entry::Evaluate, true, 1e-9);
+    agrees("models/dreamerv3_small", "dreamerv3", Entry::TrainStep, true, 1e-9);
+    agrees("models/dreamerv3_small", "dreamerv3", Entry::TrainStep, false, 1e-4);
+    agrees("models/dreamerv3_small", "dreamerv3_evaluate", Entry::Evaluate, true, 1e-9);
 }
 
 #[test]
 fn ppo() {
-    agrees("ppo", "ppo", Entry::TrainStep, true, 1e-9);
-    agrees("ppo", "ppo", Entry::TrainStep, false, 1e-4);
-    agrees("ppo", "ppo_record", Entry::Record, true, 1e-9);
+    agrees("models/ppo_small", "ppo", Entry::TrainStep, true, 1e-9);
+    agrees("models/ppo_small", "ppo", Entry::TrainStep, false, 1e-4);
+    agrees("models/ppo_small", "ppo_record", Entry::Record, true, 1e-9);
+}
+
+/// Models made of things that go wrong easily.
+#[test]
+fn variants() {
+    for name in ["leapfrog", "rssm", "ensembles", "ranges", "orders"] {
+        let (model, file) = (format!("variants/{name}"), format!("variant_{name}"));
+        agrees(&model, &file, Entry::TrainStep, true, 1e-9);
+        agrees(&model, &file, Entry::TrainStep, false, 1e-4);
+    }
+    agrees("variants/ensembles", "variant_ensembles_act", Entry::Act, true, 1e-9);
 }

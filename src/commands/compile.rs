@@ -1,5 +1,7 @@
 //! `wmc compile`: today the graph program of an entry point after a pass, as text.
 
+use std::time::{Duration, Instant};
+
 use compiler::ir;
 use compiler::lower::{self, Entry, LowerError};
 use compiler::simplify;
@@ -25,7 +27,9 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
         },
         None => Entry::ALL.to_vec(),
     };
+    let mut times = Vec::new();
     for entry in entries {
+        let start = Instant::now();
         let mut program =
             match lower::lower(&model, entry, lower::Options { batch: arguments.batch, ..lower::Options::default() }) {
                 Ok(program) => program,
@@ -35,20 +39,28 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
                     return Exit::Bad;
                 }
             };
+        let lowered = start.elapsed();
         match arguments.dump.as_deref() {
             None => {
+                let start = Instant::now();
                 simplify::simplify(&mut program);
+                times.push((entry, lowered, start.elapsed()));
                 let counts: Vec<String> = program.counts().iter().map(|(n, c)| format!("{n} {c}")).collect();
                 let total: usize = program.counts().values().sum();
                 out.say(format!("{} {}: {total} operations ({})\n", model.name, entry.name(), counts.join(", ")));
+                loops(&program, out);
+            }
+            Some("simplify") => {
+                simplify::simplify(&mut program);
+                out.say(ir::text::print(&program, Some(&checked.sources)));
             }
             Some("lower") => out.say(ir::text::print(&program, Some(&checked.sources))),
             Some(pass) => {
                 let known: Vec<&str> = simplify::PASSES.iter().map(|p| p.0).collect();
                 if !known.contains(&pass) {
-                    let help = match closest(pass, known.iter().copied().chain(["lower"])) {
+                    let help = match closest(pass, known.iter().copied().chain(["lower", "simplify"])) {
                         Some(best) => format!("did you mean `{best}`?"),
-                        None => format!("the passes are lower, {}", known.join(", ")),
+                        None => format!("the passes are lower, {}, simplify", known.join(", ")),
                     };
                     out.error(&format!("there is no pass `{pass}`"), &help);
                     return Exit::Bad;
@@ -58,5 +70,32 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
             }
         }
     }
+    if arguments.time {
+        let total: Duration = times.iter().map(|(_, a, b)| *a + *b).sum();
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        for (entry, lowered, simplified) in &times {
+            let name = entry.name();
+            out.say(format!("{name:10}  lowered {:6.1} ms  simplified {:6.1} ms\n", ms(*lowered), ms(*simplified)));
+        }
+        out.say(format!("{:10}  {:.1} ms\n", "all", ms(total)));
+    }
     Exit::Fine
+}
+
+/// The loops of a program, and what each gives out, in single precision: of a loop with a gradient that is also what it keeps
+/// for the way back.
+fn loops(program: &ir::Program, out: &mut Output) {
+    for node in &program.graph.nodes {
+        let ir::Op::Scan(scan) = &node.op else { continue };
+        let steps = program.size(scan.axis);
+        let outputs = &scan.body.results[scan.init.len()..];
+        let numbers: usize = outputs.iter().map(|v| program.len(scan.body.axes(*v))).sum();
+        let way = match scan.direction {
+            ir::Direction::Forward => "forward",
+            ir::Direction::Backward => "backward",
+        };
+        let (name, carries, kb) =
+            (&program.axes[scan.axis.0 as usize].name, scan.init.len(), (4 * steps * numbers) as f64 / 1024.0);
+        out.say(format!("  scan {name} {way}: {steps} steps, {carries} carries, gives out {kb:.1} KB\n"));
+    }
 }

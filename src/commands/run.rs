@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
     };
     let call = Call {
         entry,
-        observe: arguments.grads || arguments.values,
+        observe: true,
         double: arguments.f64,
         seed: arguments.seed,
         step: arguments.step,
@@ -43,13 +43,14 @@ pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
         check: !arguments.allow_nan,
         ..Call::default()
     };
-    let result = match compiler::run::call(&model, &call, &given) {
+    let mut result = match compiler::run::call(&model, &call, &given) {
         Ok(result) => result,
         Err(error) => {
             tell(&error, &checked, out);
             return Exit::Bad;
         }
     };
+    result.retain(|name, _| arguments.grads || !name.starts_with("grad."));
     if let Some(path) = &arguments.output
         && let Err(error) = tensors::write(path, &result, arguments.f64)
     {
@@ -77,7 +78,7 @@ fn given(arguments: &Run, model: &Model) -> Result<Tensors, String> {
             format!("schedule.{name}")
         } else if model.running.iter().any(|r| r.name == *name) {
             format!("running.{name}")
-        } else if name == "progress" {
+        } else if name == "progress" || name.contains('.') {
             name.clone()
         } else {
             let hint = closest(name, known.iter().copied())

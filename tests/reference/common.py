@@ -105,15 +105,15 @@ def symexp(x):
     return torch.sign(x) * torch.expm1(torch.abs(x))
 
 
-def normed(p, path, x):
+def normed(p, path, x, rms_eps):
     if f"{path}.shift" in p:
         return F.layer_norm(x, x.shape[-1:], p[f"{path}.scale"], p[f"{path}.shift"], eps=1e-5)
     if f"{path}.scale" in p:
-        return F.rms_norm(x, x.shape[-1:], p[f"{path}.scale"], eps=1e-4)
+        return F.rms_norm(x, x.shape[-1:], p[f"{path}.scale"], eps=rms_eps)
     return x
 
 
-def mlp(p, name, *parts, act, dropped=None):
+def mlp(p, name, *parts, act, dropped=None, rms_eps=1e-4):
     """Linear, dropout (first layer only), norm, activation; then linear and norm. `parts` are laid side by side."""
     x = torch.cat(parts, -1)
     depth = sum(f"{name}.{i}.weight" in p for i in range(9))
@@ -121,7 +121,7 @@ def mlp(p, name, *parts, act, dropped=None):
         x = F.linear(x, p[f"{name}.{i}.weight"], p[f"{name}.{i}.bias"])
         if i == 0 and dropped is not None:
             x = dropped(x)
-        x = normed(p, f"{name}.{i}", x)
+        x = normed(p, f"{name}.{i}", x, rms_eps)
         if i < depth - 1:
             x = act(x)
     return x

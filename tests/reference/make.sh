@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Computes every file of `data/` anew: `tests/reference/make.sh [FOLDER]`, where FOLDER holds the Python environment (about 5 GB, for
+# Computes every file of `data/` anew: `tests/reference/make.sh [FOLDER] [WMC]`, where WMC is the program (default target/debug/wmc) and FOLDER holds the Python environment (about 5 GB, for
 # torch comes with its CUDA libraries; nothing of it is used).
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -10,3 +10,4 @@ venv="${1:-$here/venv}"
 for model in tdmpc2 dreamerv3 sac ppo; do
   "$venv/bin/python" "$here/$model.py"
 done
+"$venv/bin/python" "$here/variants.py" "${2:-$here/../../target/debug/wmc}"
