@@ -1,0 +1,71 @@
+use std::time::Instant;
+
+use compiler::backend::cpu::Instance;
+use compiler::kernel::fuse::{Level, fuse};
+use compiler::lower::{Entry, Options, lower};
+use compiler::run::{Call, Tensor, Tensors, arrays};
+use compiler::simplify::simplify;
+
+struct Folder(std::path::PathBuf);
+
+impl dsl::Loader for Folder {
+    fn load(&self, module: &str) -> Result<dsl::Loaded, dsl::LoadError> {
+        let path = self.0.join(format!("{module}.wm"));
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(dsl::Loaded { name: format!("{module}.wm"), text }),
+            Err(_) => Err(dsl::LoadError::NotFound { known: Vec::new() }),
+        }
+    }
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let path = std::path::Path::new(&args[1]);
+    let entry = Entry::ALL.into_iter().find(|e| e.name() == args[2]).unwrap();
+    let level = Level::ALL.into_iter().find(|e| e.name() == args[3]).unwrap();
+    let batch: usize = args[4].parse().unwrap();
+    let threads: usize = args[5].parse().unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    let t = Instant::now();
+    let options = dsl::Options { dims: vec![("O".into(), 17), ("A".into(), 6)], ..dsl::Options::default() };
+    let checked = dsl::check(&args[1], &text, &Folder(path.parent().unwrap().to_path_buf()), &options);
+    let model = &checked.models[0];
+    let t1 = t.elapsed();
+    let mut program = lower(model, entry, Options { batch: Some(batch), ..Options::default() }).unwrap();
+    let t2 = t.elapsed();
+    simplify(&mut program);
+    let t3 = t.elapsed();
+    let kernels = fuse(&program, level).unwrap();
+    let t4 = t.elapsed();
+    if let Some(out) = args.get(6) {
+        std::fs::write(out, compiler::kernel::text::print(&kernels)).unwrap();
+    }
+    let mut instance = Instance::new(&kernels, threads).unwrap();
+    println!("check {t1:?} lower {:?} simplify {:?} fuse {:?} instance {:?}; {} bytes", t2 - t1, t3 - t2, t4 - t3, t.elapsed() - t4, instance.bytes());
+    let call = Call { entry, batch: Some(batch), ..Call::default() };
+    let mut given = Tensors::new();
+    for i in &program.inputs {
+        if matches!(i.role, compiler::ir::Role::Data | compiler::ir::Role::Record) {
+            let shape: Vec<usize> = i.axes.iter().map(|a| program.size(*a)).collect();
+            let n = shape.iter().product::<usize>();
+            let data = (0..n).map(|k| if i.name.contains("first") { 0.0 } else { ((k * 7919) % 1000) as f64 / 1000.0 - 0.5 }).collect();
+            given.insert(i.name.clone(), Tensor { shape, data });
+        }
+    }
+    let (inputs, _) = arrays::<f32>(model, &call, &program, &given).unwrap();
+    for (i, a) in inputs.iter().enumerate() {
+        instance.input_mut(i).copy_from_slice(&a.data);
+    }
+    instance.prepare();
+    let mut times = Vec::new();
+    for s in 0..15 {
+        let t = Instant::now();
+        if entry == Entry::TrainStep {
+            instance.prepare();
+        }
+        instance.run(0, s);
+        times.push(t.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    println!("{} {} {}: median {:.2} ms, best {:.2}; first output {:?}", model.name, entry.name(), level.name(), times[7], times[0], &instance.output(0)[..1]);
+}
