@@ -161,7 +161,7 @@ fn places() {
     sound("%0: [B, t] = input x\n%1: [k, B] = random noise uniform\n%2: [B, k] = gather %0, t at %1\n%3: [B, k] = argsort %2, k");
     sound("%0: [B, t] = input x\n%1: [four, t] = scatter %0, [B] at %0 -> four\n%2: [B, four, t] = scatter %0, [] at %0 -> four");
     broken("%0: [B, t] = input x\n%1: [B, k] = random noise uniform\n%2: [B, k] = gather %0, k at %1", "lacks [k#2]");
-    sound("%0: [B, t] = input x\n%1: [B, t] = gather %0, t at %0");
+    broken("%0: [B, t] = input x\n%1: [B, t] = gather %0, t at %0", "the places have the axis `t#1` that they pick from");
     broken("%0: [B, t] = input x\n%1: [k] = iota k\n%2: [k] = gather %0, t at %1", "without the one picked from");
     broken("%0: [B, t] = input x\n%1: [B, t] = scatter %0, [k] at %0 -> four", "lacks [k#2]");
     broken("%0: [B, t] = input x\n%1: [B, t] = scatter %0, [] at %0 -> t", "`t#1` is there already");

@@ -11,7 +11,7 @@ pub(super) const RULES: &[Rule] = &[
         apply: |cx, node| {
             let Op::Gather { of, axis, at } = node.op else { return None };
             let (places, start) = consecutive(cx, at)?;
-            let free = places == axis || !cx.has(of, places);
+            let free = !cx.has(of, places);
             let fits = start.checked_add(cx.size(places))? <= cx.size(axis);
             (free && fits).then(|| cx.slice(of, axis, start, places))
         },
