@@ -134,6 +134,7 @@ impl<'a> Ctx<'a> {
             time::solve(
                 time::Problem {
                     exprs: &self.table.nodes,
+                    written_out: &self.written_out,
                     vars: &mut self.vars,
                     system: &mut systems[id],
                     sites,

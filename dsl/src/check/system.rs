@@ -100,6 +100,11 @@ pub(super) enum Ty<'a> {
     Ensemble(AxisId, Box<Ty<'a>>),
 }
 
+/// A family's name as its author wrote it: `x` of `plan.try.x`.
+pub(super) fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
 impl FamilyBuild<'_> {
     /// Whether one of its equations is being elaborated right now.
     pub(super) fn is_busy(&self) -> bool {
@@ -379,7 +384,7 @@ impl<'a> Ctx<'a> {
         if !family.busy || family.failed {
             return Value::Error;
         }
-        let name = family.name.rsplit('.').next().unwrap_or("").to_string();
+        let name = short(&family.name).to_string();
         self.report(
             Diagnostic::new(
                 Code::SelfReference,
@@ -394,9 +399,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn family_name(&self, f: &FamilyRef) -> String {
         match f.kind {
             FamilyKind::Input(i) => self.inputs[i].name.clone(),
-            FamilyKind::Family { system, id } => {
-                self.systems[system].families[id].name.rsplit('.').next().unwrap_or("").to_string()
-            }
+            FamilyKind::Family { system, id } => short(&self.systems[system].families[id].name).to_string(),
         }
     }
 
@@ -766,7 +769,7 @@ impl<'a> Ctx<'a> {
         if value.is_error() {
             return None;
         }
-        let short = name.rsplit('.').next().unwrap_or(&name).to_string();
+        let short = short(&name).to_string();
         if matches!(source.scope, Scope::Rollout(_, super::planner::Side::Model)) && !self.rollout_value(&short, &value, e.span) {
             return None;
         }
