@@ -558,15 +558,13 @@ impl<'a> Ctx<'a> {
                 leaves.extend(&m.carries);
                 Some(leaves)
             }
+            // As the last argument of `memory`: the block's own start.
             (Value::Zeros | Value::Num(_), Ty::Memory(module)) => {
                 let m = &self.modules[*module];
                 let (out, carries) = (m.memory_out.clone(), m.carries.clone());
                 let e = self.as_tensor(value, span)?;
                 let mut leaves = vec![self.table.broadcast(e, &out, span)];
-                for c in carries {
-                    let axes = self.carries[c].axes.clone();
-                    leaves.push(self.table.broadcast(e, &axes, span));
-                }
+                leaves.extend(carries.iter().map(|c| self.carries[*c].init));
                 Some(leaves)
             }
             (Value::Error, _) => None,
@@ -652,7 +650,9 @@ impl<'a> Ctx<'a> {
                 DefValue::Input(_) | DefValue::MemoryStart(_) => 0,
                 _ => 1 + s.indices.iter().filter(|e| has_free_name(e)).count(),
             });
+            self.memory_type(system, id);
         }
+        let family = &mut self.systems[system].families[id];
         let source = family.sources[family.done].clone();
         family.done += 1;
         family.busy = true;
@@ -664,6 +664,30 @@ impl<'a> Ctx<'a> {
         self.sizes = sizes;
         self.systems[system].families[id].busy = false;
         true
+    }
+
+    /// A family of which an equation runs a memory, `n[k] = memory(..)`, holds its values, whatever it starts with.
+    fn memory_type(&mut self, system: usize, id: usize) {
+        let family = &self.systems[system].families[id];
+        if family.ty.is_some() || family.sources.len() == 1 {
+            return;
+        }
+        let memories = || self.modules.iter().filter(|m| m.kind == hir::ModuleKind::Memory);
+        let called = family.sources.iter().find_map(|source| {
+            let DefValue::Equals(Expr { kind: ExprKind::Call(callee, _), .. }) = source.value else { return None };
+            match &callee.kind {
+                ExprKind::Name(word) if word.text == "memory" && memories().count() == 1 => memories().next(),
+                ExprKind::Field(of, name) if matches!(&of.kind, ExprKind::Name(word) if word.text == "memory") => {
+                    memories().find(|m| m.name == name.text)
+                }
+                _ => None,
+            }
+        });
+        if let Some(name) = called.map(|m| m.name.clone())
+            && let Some(module) = self.memory_by_name(&name)
+        {
+            self.set_type(system, id, Ty::Memory(module));
+        }
     }
 
     fn elaborate_def(&mut self, system: usize, id: usize, source: &DefSource<'a>) {
