@@ -11,6 +11,10 @@
 //!
 //! A recurrence is written out for two rounds. Subscripts move by the same step in every round, so where the second
 //! round is past the target, all others are.
+//!
+//! What cannot be written out (a recurrence that reads the target in every step, draws) is followed as it stands where
+//! the target's family is read at the target's own point alone: then the derivative of all values by all points is, at
+//! each point, that of the one value by the one point.
 
 use std::collections::HashMap;
 
@@ -36,7 +40,7 @@ pub(super) struct Through {
     pub stop: Option<Span>,
     /// An equation that is being read right now: whether it depends on the target is not known.
     pub unfinished: Option<String>,
-    /// What leads to the target and cannot be written out.
+    /// What leads to the target and cannot be followed.
     pub blocked: Option<String>,
 }
 
@@ -58,6 +62,8 @@ struct Walk {
     found: Through,
     /// How far reads of the target's family are from it, each with the families that were open there.
     distances: Vec<(Vec<FamilyId>, Vec<i64>)>,
+    /// Whether one read of the target's family is at several points.
+    scattered: bool,
     /// Steps of the recurrences that were cut.
     steps: Vec<(FamilyId, Vec<i64>)>,
 }
@@ -72,6 +78,7 @@ impl Ctx<'_> {
             memo: HashMap::new(),
             found: Through::default(),
             distances: Vec::new(),
+            scattered: false,
             steps: Vec::new(),
         };
         let seen = self.written_out(of, &Bound::new(), &mut walk);
@@ -80,6 +87,10 @@ impl Ctx<'_> {
             walk.found.blocked.get_or_insert(format!("the recurrence of `{}`", short(name)));
         }
         walk.found.value = seen.depends.then_some(seen.expr);
+        let apart = walk.scattered || walk.distances.iter().any(|(_, along)| !along.is_empty());
+        if seen.depends && walk.found.blocked.is_some() && !apart {
+            return Through { value: Some(of), ..Through::default() };
+        }
         walk.found
     }
 
@@ -221,6 +232,7 @@ impl Walk {
         match index.iter().zip(target).map(|(i, t)| distance(i, t)).collect::<Option<Vec<i64>>>() {
             Some(distance) => self.distances.push((open, distance)),
             None => {
+                self.scattered = true;
                 self.found.blocked.get_or_insert(format!("`{}` at several points at once", short(name)));
             }
         }
