@@ -348,5 +348,43 @@ fn gradients_through_equations() {
     });
     check("step", 3, &|b, t| vec![0.5 * (1.0 - h(b, t + 1).powi(2))]);
     check("both", 4, &|b, t| x(b, t).iter().map(|v| 3.0 * v * v + 4.0 * v * w(b, t)).collect());
+    let u = have["value.u"].1.clone();
+    let u = |b: usize, t: usize| &u[(b * steps + t) * width..][..width];
+    check("drawn", 4, &|b, t| u(b, t).iter().map(|v| 2.0 * v).collect());
     check("sums", 3, &|b, t| vec![(0..=t).flat_map(|s| now(b, s)).sum()]);
+}
+
+/// A planner that climbs its score by the gradient, against the same climb by hand.
+#[test]
+fn a_planner_by_gradients() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    let (input, out) = (path("in"), path("out"));
+    let (obs, gain, start) = ([0.8, -0.3], [0.9, 0.7], [[0.1, 0.2], [0.3, -0.4], [-0.5, 0.6], [0.7, 0.2]]);
+    save(
+        Path::new(&input),
+        &[("data.obs", &[1, 2], &obs), ("param.gain", &[2], &gain), ("carry.plan.last", &[1, 4, 2], start.as_flattened())],
+    );
+    let ran = wmc(&["run", "dsl/tests/wm/ascent.wm", "--dim", "A=2", "--entry", "plan", "--f64", "--in", &input, "--out", &out]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+
+    // One dimension at a time, for the gain is diagonal; the plan starts a step on.
+    let climbed = |d: usize| {
+        let mut u = [start[1][d], start[2][d], start[3][d], 0.0];
+        for _ in 0..3 {
+            let mut y = [obs[d]; 5];
+            for k in 0..4 {
+                y[k + 1] = gain[d] * (y[k] + 0.5 * u[k]);
+            }
+            let (mut back, mut slope) = (0.0, [0.0; 4]);
+            for k in (0..4).rev() {
+                back = gain[d] * (back - 2.0 * y[k + 1]);
+                slope[k] = 0.5 * back;
+            }
+            u = std::array::from_fn(|k| (u[k] + 0.2 * slope[k]).clamp(-1.0, 1.0));
+        }
+        u[0]
+    };
+    let have = &load(Path::new(&out))["action"].1;
+    assert!(apart(have, &[climbed(0), climbed(1)]) < 1e-12, "{have:?} should be {:?}", [climbed(0), climbed(1)]);
 }

@@ -6,7 +6,7 @@ use super::call::Arg;
 use super::expr::written;
 use super::system::SystemBuild;
 use super::table::Table;
-use super::through::Through;
+use super::through::{Through, varies};
 use super::value::{Env, Value};
 use super::{Ctx, TRAIN};
 use crate::ast::{self, ArgKind, ExprKind};
@@ -20,6 +20,8 @@ enum Path {
     Direct,
     /// Through equations, or beside the same family at other points: these are written out for a gradient.
     Across,
+    /// Through equations, at the target's own point alone: these are differentiated where they are computed.
+    InPlace,
     /// Only through a stop-gradient.
     Stopped(Span),
     /// Through what no gradient follows.
@@ -29,7 +31,7 @@ enum Path {
 
 impl Path {
     fn is_there(&self) -> bool {
-        matches!(self, Path::Direct | Path::Across)
+        matches!(self, Path::Direct | Path::Across | Path::InPlace)
     }
 }
 
@@ -58,6 +60,9 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let Some(targets) = self.leaves(&wrt.value, wrt.span) else { return Value::Error };
+        if !self.varies_with(e, &targets, wrt.span) {
+            return Value::Error;
+        }
         let mut any = false;
         let mut worst = Path::None;
         let mut blocked = None;
@@ -82,6 +87,11 @@ impl<'a> Ctx<'a> {
             let result = match path {
                 Path::Direct => cx.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span),
                 Path::Across => cx.grad_across(of_expr, target, span),
+                Path::InPlace => {
+                    let grad = cx.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span);
+                    cx.in_place.insert(grad);
+                    grad
+                }
                 // A field of a record that E does not read: its derivative is zero.
                 _ => {
                     let zero = cx.table.constant(0.0, span);
@@ -176,6 +186,26 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// A gradient has one value for each value of its target: the target must differ wherever the value does.
+    fn varies_with(&mut self, of: ExprId, targets: &[ExprId], span: Span) -> bool {
+        let (free, samples) = varies(&self.table, of);
+        for target in targets {
+            let (own, own_samples) = varies(&self.table, *target);
+            let over = match free.difference(&own).next() {
+                Some(var) => format!("`{}`", self.vars[var.0 as usize].name),
+                None if samples && !own_samples => "sample".to_string(),
+                None => continue,
+            };
+            self.report(
+                Diagnostic::new(Code::GradTarget, span, format!("this is the same for every {over}, and the value is not"))
+                    .note("a gradient belongs to one value by one value of the same step and sample")
+                    .help("differentiate by something that is computed at each; parameters are trained by losses"),
+            );
+            return false;
+        }
+        true
+    }
+
     fn reaches_twice(&mut self, of: ExprId, target: ExprId) -> bool {
         let Some(args) = self.call_args.get(&of).cloned() else { return false };
         let mut reached = 0;
@@ -202,11 +232,12 @@ impl<'a> Ctx<'a> {
         if of == target {
             return Path::Direct;
         }
-        // Equations are followed where they can see the target: a value of the data or of an equation, a parameter.
-        if matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. } | Op::Param(_)) {
-            let Through { value, crossed, stop, unfinished, blocked } = self.through(of, target, target);
+        // Equations are followed where they can see the target: a value of the data or of an equation.
+        if matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. }) {
+            let Through { value, crossed, in_place, stop, unfinished, blocked } = self.through(of, target, target);
             return match (blocked, value, stop, unfinished) {
                 (Some(what), ..) => Path::Blocked(what),
+                (_, Some(_), ..) if in_place => Path::InPlace,
                 (_, Some(_), ..) if crossed => Path::Across,
                 (_, Some(_), ..) => Path::Direct,
                 (_, _, Some(stop), _) => Path::Stopped(stop),

@@ -333,7 +333,7 @@ impl<'a> Ctx<'a> {
                 }
                 self.systems[system].families[id].used = true;
                 let Some(ty) = self.systems[system].families[id].ty.clone() else {
-                    return self.untyped(system, id, span);
+                    return self.untyped(system, id, &index, span);
                 };
                 let outer = self.site.system == ACT && system != ACT;
                 let family = FamilyId(id as u32);
@@ -378,20 +378,31 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    fn untyped(&mut self, system: usize, id: usize, span: Span) -> Value<'a> {
+    fn untyped(&mut self, system: usize, id: usize, index: &[Index], span: Span) -> Value<'a> {
         let family = &self.systems[system].families[id];
         // After an error in its equations there is nothing more to say.
         if !family.busy || family.failed {
             return Value::Error;
         }
         let name = short(&family.name).to_string();
+        // Before the first step for one that reads the past, at the last for one that reads the future.
+        let last = self.dims.time.as_ref().filter(|_| system != ACT).map_or("..".to_string(), |time| format!("{time}-1"));
+        let start: Vec<String> = index[family.hidden().min(index.len())..]
+            .iter()
+            .map(|i| match (i.offset.signum(), i.terms.as_slice()) {
+                (1, _) => last.clone(),
+                (0, [(var, 1)]) => self.vars[var.0 as usize].name.clone(),
+                _ => "-1".to_string(),
+            })
+            .collect();
+        let start = start.join(", ");
         self.report(
             Diagnostic::new(
                 Code::SelfReference,
                 span,
                 format!("`{name}` is defined by itself, and nothing says where it starts"),
             )
-            .help(format!("give it a start: `with {name}[-1] = ..`, or an equation at a fixed index")),
+            .help(format!("give it a start: `with {name}[{start}] = ..`, or an equation at a fixed index")),
         );
         Value::Error
     }

@@ -16,10 +16,11 @@
 //! the target's family is read at the target's own point alone: then the derivative of all values by all points is, at
 //! each point, that of the one value by the one point.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Ctx;
 use super::system::{SystemBuild, short};
+use super::table::Table;
 use crate::hir::{Def, ExprId, FamilyId, Index, Lhs, Op, VarId};
 use crate::source::Span;
 
@@ -36,6 +37,8 @@ pub(super) struct Through {
     pub value: Option<ExprId>,
     /// Whether more than the expression itself had to be looked at: then the target needs a name of its own.
     pub crossed: bool,
+    /// Whether nothing is written out, and the gradient is taken where the equations are computed.
+    pub in_place: bool,
     /// A stop in front of the target.
     pub stop: Option<Span>,
     /// An equation that is being read right now: whether it depends on the target is not known.
@@ -69,7 +72,7 @@ struct Walk {
 }
 
 impl Ctx<'_> {
-    /// Writes out what lies between a value and `target`, a read or a parameter, with `stand_in` in the target's place.
+    /// Writes out what lies between a value and the read `target`, with `stand_in` in the target's place.
     pub(super) fn through(&mut self, of: ExprId, target: ExprId, stand_in: ExprId) -> Through {
         let mut walk = Walk {
             target,
@@ -89,7 +92,7 @@ impl Ctx<'_> {
         walk.found.value = seen.depends.then_some(seen.expr);
         let apart = walk.scattered || walk.distances.iter().any(|(_, along)| !along.is_empty());
         if seen.depends && walk.found.blocked.is_some() && !apart {
-            return Through { value: Some(of), ..Through::default() };
+            return Through { value: Some(of), in_place: true, ..Through::default() };
         }
         walk.found
     }
@@ -222,6 +225,44 @@ impl Ctx<'_> {
         walk.found.blocked.get_or_insert(what);
         Seen { depends: true, ..read }
     }
+}
+
+/// What a value differs over: index variables, and samples.
+pub(super) fn varies(table: &Table, e: ExprId) -> (BTreeSet<VarId>, bool) {
+    let (mut free, mut samples) = (BTreeSet::new(), false);
+    let mut seen = HashSet::new();
+    // Variables that a fold around it runs over are the fold's.
+    let mut open: Vec<(ExprId, Vec<VarId>)> = vec![(e, Vec::new())];
+    while let Some((e, mut bound)) = open.pop() {
+        if !seen.insert((e, bound.clone())) {
+            continue;
+        }
+        let op = table.op(e);
+        let indices: &[Index] = match op {
+            Op::Index(index) | Op::At { index, .. } => std::slice::from_ref(index),
+            Op::Input { index, .. } => {
+                samples = true;
+                std::slice::from_ref(index)
+            }
+            Op::Read { index, .. } | Op::Outer { index, .. } => {
+                samples = true;
+                index
+            }
+            Op::Draw(_) | Op::Carry(_) | Op::Hole(_) => {
+                samples = true;
+                &[]
+            }
+            _ => &[],
+        };
+        free.extend(indices.iter().flat_map(|i| &i.terms).map(|(var, _)| *var).filter(|var| !bound.contains(var)));
+        match op {
+            Op::Each { var, .. } => bound.push(*var),
+            Op::Fold { vars, .. } | Op::SortAll { vars, .. } => bound.extend(vars),
+            _ => {}
+        }
+        op.operands(|x| open.push((x, bound.clone())));
+    }
+    (free, samples)
 }
 
 impl Walk {

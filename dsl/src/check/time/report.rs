@@ -45,7 +45,7 @@ impl Report<'_> {
         Diagnostic::new(Code::Unbounded, self.view.vars[var.0 as usize].span, format!("nothing says how far `{name}` goes"))
             .here(format!("`{name}` has no range"))
             .note(note)
-            .help(format!("say it: `for {name} in 0..T`"))
+            .help(format!("say it: `for {name} in 0..{}`", self.view.time.map_or("N", |(time, _)| time)))
     }
 
     /// A `for` without a single value.
