@@ -285,9 +285,10 @@ pub(crate) struct New {
 Examples:
   wmc help E0203     what the code means, with a wrong and a right model
   wmc help codes     all codes
+  wmc help tiny      the model that the examples of the codes extend
   wmc help check     the options of a subcommand")]
 pub(crate) struct Help {
-    /// A code (`E0203`), a subcommand (`check`), or `codes` for the list of all codes
+    /// A code (`E0203`), a subcommand (`check`), `codes` for the list of all codes, or `tiny` for the model of their examples
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: Option<String>,
 }

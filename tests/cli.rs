@@ -111,6 +111,10 @@ fn pages_of_codes() {
     let page = folder.run(&["help", "e0203"]);
     assert_eq!(page.code, 0);
     assert!(page.out.starts_with("E0203: "), "{}", page.out);
+    assert!(page.out.contains("wmc help tiny"), "{}", page.out);
+    // The examples are whole files beside the model that they extend.
+    fs::write(folder.path("tiny.wm"), folder.run(&["help", "tiny"]).out).expect("written");
+    assert_eq!(folder.run(&["check", "tiny.wm"]).code, 0);
     let list = folder.run(&["help", "codes"]);
     assert_eq!(list.out.lines().count(), dsl::diagnostics::CODES.len());
     for code in dsl::diagnostics::CODES {

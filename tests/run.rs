@@ -301,3 +301,92 @@ fn counts_and_what_cannot_be_compiled() {
     refuses(&compile(&["--entry", "record"]), &["has no record"]);
     refuses(&["compile", LEAPFROG], &["the size of `"]);
 }
+
+/// `grad` of what other equations compute, against the closed forms that `total.wm` states.
+#[test]
+fn gradients_through_equations() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    // One batch of two segments of four observations with three entries.
+    let (batch, steps, width) = (2, 4, 3);
+    let obs: Vec<f64> = (0..batch * steps * width).map(|i| (i as f64 * 0.9).sin()).collect();
+    save(Path::new(&path("in")), &[("data.obs", &[batch, steps, width], &obs), ("param.gain", &[width], &[0.5, 1.0, -1.5])]);
+    let (input, out) = (path("in"), path("out"));
+    let ran = wmc(&[
+        "run",
+        "dsl/tests/wm/total.wm",
+        "--dim",
+        "O=3,A=1",
+        "--entry",
+        "train_step",
+        "--f64",
+        "--values",
+        "--in",
+        &input,
+        "--out",
+        &out,
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let have = load(Path::new(&out));
+
+    let x = |b: usize, t: usize| -> Vec<f64> {
+        obs[(b * steps + t) * width..][..width].iter().zip([0.5, 1.0, -1.5]).map(|(o, g)| o * g).collect()
+    };
+    let w = |b, t| x(b, t).iter().map(|v| v * v).sum::<f64>();
+    let h = |b, t: usize| (0..=t).fold(0.0, |h: f64, s| (0.5 * h + w(b, s)).tanh());
+    let now = |b, t| x(b, t).iter().map(|v| 2.0 * v * w(b, t + 1)).collect::<Vec<f64>>();
+    let check = |name: &str, steps: usize, want: &dyn Fn(usize, usize) -> Vec<f64>| {
+        let want: Vec<f64> = (0..batch).flat_map(|b| (0..steps).flat_map(move |t| want(b, t))).collect();
+        let (shape, have) = &have[&format!("value.{name}")];
+        assert_eq!(shape[..2], [batch, steps], "{name}");
+        assert!(apart(have, &want) < 1e-12, "{name}: {have:?} should be {want:?}");
+    };
+    check("now", 3, &now);
+    check("then", 3, &|b, t| x(b, t + 1).iter().map(|v| 2.0 * v * w(b, t)).collect());
+    check("last", 4, &|b, t| x(b, t).iter().map(|v| 2.0 * v * (1.0 - h(b, t).powi(2))).collect());
+    check("curve", 3, &|b, t| {
+        let sum: f64 = x(b, t).iter().sum();
+        x(b, t + 1).iter().map(|v| 4.0 * v * sum).collect()
+    });
+    check("step", 3, &|b, t| vec![0.5 * (1.0 - h(b, t + 1).powi(2))]);
+    check("both", 4, &|b, t| x(b, t).iter().map(|v| 3.0 * v * v + 4.0 * v * w(b, t)).collect());
+    let u = have["value.u"].1.clone();
+    let u = |b: usize, t: usize| &u[(b * steps + t) * width..][..width];
+    check("drawn", 4, &|b, t| u(b, t).iter().map(|v| 2.0 * v).collect());
+    check("sums", 3, &|b, t| vec![(0..=t).flat_map(|s| now(b, s)).sum()]);
+}
+
+/// A planner that climbs its score by the gradient, against the same climb by hand.
+#[test]
+fn a_planner_by_gradients() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    let (input, out) = (path("in"), path("out"));
+    let (obs, gain, start) = ([0.8, -0.3], [0.9, 0.7], [[0.1, 0.2], [0.3, -0.4], [-0.5, 0.6], [0.7, 0.2]]);
+    save(
+        Path::new(&input),
+        &[("data.obs", &[1, 2], &obs), ("param.gain", &[2], &gain), ("carry.plan.last", &[1, 4, 2], start.as_flattened())],
+    );
+    let ran = wmc(&["run", "dsl/tests/wm/ascent.wm", "--dim", "A=2", "--entry", "plan", "--f64", "--in", &input, "--out", &out]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+
+    // One dimension at a time, for the gain is diagonal; the plan starts a step on.
+    let climbed = |d: usize| {
+        let mut u = [start[1][d], start[2][d], start[3][d], 0.0];
+        for _ in 0..3 {
+            let mut y = [obs[d]; 5];
+            for k in 0..4 {
+                y[k + 1] = gain[d] * (y[k] + 0.5 * u[k]);
+            }
+            let (mut back, mut slope) = (0.0, [0.0; 4]);
+            for k in (0..4).rev() {
+                back = gain[d] * (back - 2.0 * y[k + 1]);
+                slope[k] = 0.5 * back;
+            }
+            u = std::array::from_fn(|k| (u[k] + 0.2 * slope[k]).clamp(-1.0, 1.0));
+        }
+        u[0]
+    };
+    let have = &load(Path::new(&out))["action"].1;
+    assert!(apart(have, &[climbed(0), climbed(1)]) < 1e-12, "{have:?} should be {:?}", [climbed(0), climbed(1)]);
+}

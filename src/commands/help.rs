@@ -1,8 +1,8 @@
-//! `wmc help`: the page of a code, the list of codes, or the help of a subcommand.
+//! `wmc help`: the page of a code, the list of codes, the model of the examples, or the help of a subcommand.
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use dsl::diagnostics::{CODES, Code, Severity, closest};
+use dsl::diagnostics::{CODES, Code, Severity, TINY, closest};
 
 use crate::cli::{Cli, Help};
 use crate::output::{Exit, Output};
@@ -12,6 +12,7 @@ pub(crate) fn run(arguments: &Help, out: &mut Output) -> Exit {
     let text = match arguments.topic.as_deref() {
         None => usage(None, colour),
         Some("codes") => Some(list(colour)),
+        Some("tiny") => Some(TINY.to_string()),
         Some(topic) => match Code::parse(topic) {
             Some(code) => Some(page(code.explanation().page, colour)),
             None => usage(Some(topic), colour),
@@ -39,7 +40,7 @@ fn usage(subcommand: Option<&str>, colour: bool) -> Option<String> {
 
 fn suggestion(topic: &str) -> String {
     let command = Cli::command();
-    let words = command.get_subcommands().map(|c| c.get_name()).chain(["codes"]).chain(CODES.iter().map(|c| c.id()));
+    let words = command.get_subcommands().map(|c| c.get_name()).chain(["codes", "tiny"]).chain(CODES.iter().map(|c| c.id()));
     match closest(topic, words) {
         Some(best) => format!("did you mean `wmc help {best}`? `wmc help codes` lists all codes"),
         None => "`wmc help codes` lists all codes, `wmc help` all subcommands".into(),
@@ -85,6 +86,9 @@ fn page(markdown: &str, colour: bool) -> String {
         } else {
             wrap(line, &mut text);
         }
+    }
+    if markdown.contains("use tiny::") {
+        text.push_str("\n`Tiny` is a small complete model; `wmc help tiny` prints it.\n");
     }
     text
 }

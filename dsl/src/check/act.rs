@@ -74,6 +74,9 @@ impl<'a> Ctx<'a> {
         if self.same_axes(self.table.axes_of(e), &want) {
             return Some(e);
         }
+        if matches!(value, Value::Zeros) {
+            return Some(self.table.broadcast(e, &want, span));
+        }
         let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&want));
         self.report(Diagnostic::new(Code::ActShape, span, format!("an action has {want}")).here(format!("this has {have}")));
         None

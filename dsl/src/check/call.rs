@@ -24,7 +24,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn call_expr(&mut self, callee: &'a Expr, args: &'a [ast::Arg], env: &Env<'a>, span: Span) -> Value<'a> {
         let function = match &callee.kind {
             ExprKind::Name(name) => match self.lookup(name, env) {
-                Value::Word("memory") => self.memory_named(None, name.span),
+                Value::Word("memory") => self.memory_called(args, env, name.span),
                 // `zeros` alone adapts; with axes it is the function.
                 Value::Zeros => Value::Callable(Callable::Builtin(super::builtins::Builtin::Zeros)),
                 other => other,

@@ -1,6 +1,6 @@
 //! The end of a check: time, reachability, and the model as a plain value.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::act::ActBuild;
 use super::objective::Objective;
@@ -29,6 +29,9 @@ impl<'a> Ctx<'a> {
         let clean = !self.diagnostics.iter().any(Diagnostic::is_error);
         if clean {
             self.solve(&mut systems, &objective);
+            for system in &systems {
+                self.gradients_in_loops(system, &system.stages, &[]);
+            }
         }
         if clean && self.is_rollout() {
             self.pointwise(&systems[TRAIN], &objective);
@@ -134,6 +137,7 @@ impl<'a> Ctx<'a> {
             time::solve(
                 time::Problem {
                     exprs: &self.table.nodes,
+                    written_out: &self.written_out,
                     vars: &mut self.vars,
                     system: &mut systems[id],
                     sites,
@@ -156,6 +160,47 @@ impl<'a> Ctx<'a> {
         self.sizes = super::Sizes::Train;
     }
 
+    /// A gradient through equations that are not written out is taken where they are computed: in the same loop, or in none.
+    fn gradients_in_loops(&mut self, system: &System, stages: &[hir::Stage], inside: &[hir::FamilyId]) {
+        if self.in_place.is_empty() {
+            return;
+        }
+        for stage in stages {
+            match stage {
+                hir::Stage::Scan { body, .. } => {
+                    let mut families = Vec::new();
+                    computed(system, body, &mut families);
+                    self.gradients_in_loops(system, body, &families);
+                }
+                hir::Stage::Map(def) if !inside.is_empty() => {
+                    let mut open = system.def(*def).values.clone();
+                    let mut seen = HashSet::new();
+                    while let Some(e) = open.pop() {
+                        if !seen.insert(e) {
+                            continue;
+                        }
+                        let op = self.table.op(e);
+                        op.operands(|x| open.push(x));
+                        let Op::Grad { wrt, .. } = *op else { continue };
+                        let here = matches!(self.table.op(wrt), Op::Read { family, .. } if inside.contains(family));
+                        if self.in_place.contains(&e) && !here {
+                            let span = self.table.nodes[e.0 as usize].span;
+                            self.report(
+                                Diagnostic::new(
+                                    Code::GradThroughScan,
+                                    span,
+                                    "a gradient cannot leave the loop that it is taken in",
+                                )
+                                .help("give it an equation of its own, `g[t] = grad(..)`, and read that"),
+                            );
+                        }
+                    }
+                }
+                hir::Stage::Map(_) => {}
+            }
+        }
+    }
+
     /// Equations of an on-policy source run on single steps in any order, so they read no other step.
     fn pointwise(&mut self, train: &System, objective: &Objective) {
         let mut values: Vec<(ExprId, Option<VarId>)> = Vec::new();
@@ -168,7 +213,7 @@ impl<'a> Ctx<'a> {
             values.extend(site.values.iter().map(|v| (*v, site.vars.first().copied())));
         }
         let mut told: Vec<Span> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for (root, var) in values {
             let mut open = vec![root];
             while let Some(e) = open.pop() {
@@ -287,7 +332,7 @@ fn per_sample(nodes: &[hir::Node], system: &System) -> Vec<bool> {
 }
 
 fn expr_varies(nodes: &[hir::Node], e: ExprId, families: &[bool]) -> bool {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let mut open = vec![e];
     while let Some(e) = open.pop() {
         if !seen.insert(e) {
@@ -308,6 +353,16 @@ fn expr_varies(nodes: &[hir::Node], e: ExprId, families: &[bool]) -> bool {
 }
 
 /// Counts of points that were not known while elaborating (`#12` in a size) are known now.
+/// The families that stages give.
+fn computed(system: &System, stages: &[hir::Stage], families: &mut Vec<hir::FamilyId>) {
+    for stage in stages {
+        match stage {
+            hir::Stage::Map(def) => families.push(system.def(*def).family),
+            hir::Stage::Scan { body, .. } => computed(system, body, families),
+        }
+    }
+}
+
 fn bind_counts(model: &mut hir::Model) {
     let counts: Vec<i64> = model.vars.iter().map(hir::Var::len).collect();
     let bind = |name: &str| name.strip_prefix('#').and_then(|n| n.parse::<usize>().ok()).and_then(|n| counts.get(n).copied());

@@ -37,6 +37,7 @@ mod settings;
 mod shape;
 mod system;
 mod table;
+mod through;
 pub(crate) mod time;
 mod value;
 
@@ -225,6 +226,10 @@ pub(crate) struct Ctx<'a> {
     expected: Option<Vec<AxisId>>,
     /// Arguments of the call that computed a value: what a `grad` may have meant.
     call_args: HashMap<ExprId, Vec<Vec<ExprId>>>,
+    /// By gradient that was taken through equations: the value as it was written. Where these hold, it exists.
+    written_out: HashMap<ExprId, ExprId>,
+    /// Gradients through equations that are not written out: they must be computed where these are.
+    in_place: HashSet<ExprId>,
     /// Stand-ins for gradients that were found to mean nothing: what does not fit because of them is not told again.
     doubtful: HashSet<ExprId>,
     /// Carries that a planner gives a new value.
@@ -274,6 +279,8 @@ impl<'a> Ctx<'a> {
             held_by: None,
             expected: None,
             call_args: HashMap::new(),
+            written_out: HashMap::new(),
+            in_place: HashSet::new(),
             doubtful: HashSet::new(),
             act_next: Vec::new(),
             act_pending: Vec::new(),

@@ -268,6 +268,19 @@ impl<'a> Ctx<'a> {
     }
 
     /// `memory` where there is one, `memory.m` where there are several.
+    /// `memory(..)`: the model's only one, or the one whose value is its last argument.
+    pub(super) fn memory_called(&mut self, args: &'a [ast::Arg], env: &Env<'a>, span: Span) -> Value<'a> {
+        let several = self.modules.iter().filter(|m| m.kind == ModuleKind::Memory).count() > 1;
+        if let Some(ast::Arg { kind: ast::ArgKind::Value(last), .. }) = args.last()
+            && several
+            && let Value::Memory(m) = self.eval(last, env)
+        {
+            self.modules[m.module].used = true;
+            return Value::Callable(Callable::Memory { module: m.module });
+        }
+        self.memory_named(None, span)
+    }
+
     pub(super) fn memory_named(&mut self, name: Option<&Ident>, span: Span) -> Value<'a> {
         let memories: Vec<usize> = (0..self.modules.len()).filter(|m| self.modules[*m].kind == ModuleKind::Memory).collect();
         let found = match name {
@@ -291,7 +304,11 @@ impl<'a> Ctx<'a> {
                             .suggest(&name.text, names.iter().map(String::as_str))
                     }
                     (None, _) => Diagnostic::new(Code::AmbiguousName, span, "this model has several memories")
-                        .help(format!("say which: `memory.{}(..)`", names[0])),
+                        .note("what it remembers, its last argument, does not say which is meant")
+                        .help(format!(
+                            "say it: {}",
+                            names.iter().map(|n| format!("`memory.{n}(..)`")).collect::<Vec<_>>().join(" or ")
+                        )),
                 };
                 self.report(d);
                 Value::Error

@@ -6,6 +6,7 @@ use super::call::Arg;
 use super::expr::written;
 use super::system::SystemBuild;
 use super::table::Table;
+use super::through::{Through, varies};
 use super::value::{Env, Value};
 use super::{Ctx, TRAIN};
 use crate::ast::{self, ArgKind, ExprKind};
@@ -14,14 +15,24 @@ use crate::hir::{self, Dtype, ExprId, Op, ParamId, UnaryOp};
 use crate::source::Span;
 
 /// How one value depends on another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Path {
     Direct,
+    /// Through equations, or beside the same family at other points: these are written out for a gradient.
+    Across,
+    /// Through equations, at the target's own point alone: these are differentiated where they are computed.
+    InPlace,
     /// Only through a stop-gradient.
-    Stopped,
-    /// Through an equation that is being defined: a recurrence.
-    Recurrent,
+    Stopped(Span),
+    /// Through what no gradient follows.
+    Blocked(String),
     None,
+}
+
+impl Path {
+    fn is_there(&self) -> bool {
+        matches!(self, Path::Direct | Path::Across | Path::InPlace)
+    }
 }
 
 impl<'a> Ctx<'a> {
@@ -49,8 +60,12 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let Some(targets) = self.leaves(&wrt.value, wrt.span) else { return Value::Error };
+        if !self.varies_with(e, &targets, wrt.span) {
+            return Value::Error;
+        }
         let mut any = false;
         let mut worst = Path::None;
+        let mut blocked = None;
         let mut two_paths = false;
         let of_expr = e;
         let result = self.map(&wrt.value, wrt.span, &mut |cx, mut target| {
@@ -64,23 +79,36 @@ impl<'a> Ctx<'a> {
                     target = inner;
                 }
             }
-            any |= path == Path::Direct;
-            if path != Path::None {
-                worst = path;
-            }
-            if path == Path::Direct && !partial {
+            any |= path.is_there();
+            if path.is_there() && !partial {
                 two_paths |= cx.reaches_twice(of_expr, target);
             }
             let axes = cx.table.axes_of(target).to_vec();
-            Some(match path {
+            let result = match path {
                 Path::Direct => cx.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span),
+                Path::Across => cx.grad_across(of_expr, target, span),
+                Path::InPlace => {
+                    let grad = cx.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span);
+                    cx.in_place.insert(grad);
+                    grad
+                }
                 // A field of a record that E does not read: its derivative is zero.
                 _ => {
                     let zero = cx.table.constant(0.0, span);
                     cx.table.broadcast(zero, &axes, span)
                 }
-            })
+            };
+            match path {
+                Path::None => {}
+                Path::Blocked(_) => blocked = blocked.take().or(Some(path)),
+                _ => worst = path,
+            }
+            Some(result)
         });
+        // A part that cannot be followed is missing from the whole.
+        if let Some(path) = blocked {
+            (worst, any) = (path, false);
+        }
         if two_paths {
             self.report(
                 Diagnostic::new(Code::TwoPaths, wrt.span, "this value reaches the result through two arguments")
@@ -92,17 +120,14 @@ impl<'a> Ctx<'a> {
             return result;
         }
         match worst {
-            Path::Stopped => {
-                let stop = targets.iter().find_map(|t| self.stop_before(of_expr, *t));
-                let d = Diagnostic::new(Code::GradStopped, stop.unwrap_or(of.span), "the gradient stops on the way")
+            Path::Stopped(stop) => {
+                let d = Diagnostic::new(Code::GradStopped, stop, "the gradient stops on the way")
                     .here("here")
                     .label(wrt.span, "the gradient by this would always be zero")
                     .help("take the gradient before `sg(..)`, and stop its result instead: `sg(grad(..))`");
                 self.report(d);
             }
-            Path::Recurrent => {
-                let busy = self.systems[self.site.system].families.iter().find(|f| f.is_busy());
-                let what = busy.map_or_else(|| "a recurrence".to_string(), |f| format!("the recurrence of `{}`", f.name));
+            Path::Blocked(what) => {
                 self.report(
                     Diagnostic::new(Code::GradThroughScan, span, format!("a gradient cannot follow {what}"))
                         .help("take it inside one step: of a function of that step's values"),
@@ -152,7 +177,7 @@ impl<'a> Ctx<'a> {
         let mut others = Vec::new();
         for (n, v) in r.fields.iter().filter(|(n, _)| *n != field.text) {
             let leaves = self.leaves(v, base.span).unwrap_or_default();
-            if leaves.iter().any(|leaf| self.path(e, *leaf) == Path::Direct) {
+            if leaves.iter().any(|leaf| self.path(e, *leaf).is_there()) {
                 others.push(format!("{name}.{n}"));
             }
         }
@@ -161,37 +186,45 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// The stop that lies between a value and what it is differentiated by.
-    fn stop_before(&mut self, of: ExprId, target: ExprId) -> Option<Span> {
-        let through = matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. });
-        let mut seen = HashSet::new();
-        let mut open = vec![of];
-        while let Some(e) = open.pop() {
-            if !seen.insert(e) {
-                continue;
-            }
-            match self.table.op(e) {
-                Op::Stop(inner) => {
-                    let inner = *inner;
-                    if self.search(inner, target, true, through, &mut false) {
-                        return Some(self.table.nodes[e.0 as usize].span);
-                    }
-                }
-                op => op.operands(|x| open.push(x)),
-            }
+    /// A gradient has one value for each value of its target: the target must differ wherever the value does.
+    fn varies_with(&mut self, of: ExprId, targets: &[ExprId], span: Span) -> bool {
+        let (free, samples) = varies(&self.table, of);
+        for target in targets {
+            let (own, own_samples) = varies(&self.table, *target);
+            let over = match free.difference(&own).next() {
+                Some(var) => format!("`{}`", self.vars[var.0 as usize].name),
+                None if samples && !own_samples => "sample".to_string(),
+                None => continue,
+            };
+            self.report(
+                Diagnostic::new(Code::GradTarget, span, format!("this is the same for every {over}, and the value is not"))
+                    .note("a gradient belongs to one value by one value of the same step and sample")
+                    .help("differentiate by something that is computed at each; parameters are trained by losses"),
+            );
+            return false;
         }
-        None
+        true
     }
 
     fn reaches_twice(&mut self, of: ExprId, target: ExprId) -> bool {
         let Some(args) = self.call_args.get(&of).cloned() else { return false };
         let mut reached = 0;
         for arg in args {
-            if arg.iter().any(|leaf| *leaf == target || self.path(*leaf, target) == Path::Direct) {
+            if arg.iter().any(|leaf| self.path(*leaf, target).is_there()) {
                 reached += 1;
             }
         }
         reached > 1
+    }
+
+    /// The gradient by a read that lies behind equations: of the value with these written out, by a name for the read.
+    fn grad_across(&mut self, of: ExprId, target: ExprId, span: Span) -> ExprId {
+        let wrt = self.table.alias(target, span);
+        let value = self.through(of, target, wrt).value.unwrap_or(of);
+        let axes = self.table.axes_of(target).to_vec();
+        let grad = self.table.push(Op::Grad { of: value, wrt }, axes, Dtype::Real, span);
+        self.written_out.insert(grad, of);
+        grad
     }
 
     /// Whether `of` is computed from `target`.
@@ -199,54 +232,45 @@ impl<'a> Ctx<'a> {
         if of == target {
             return Path::Direct;
         }
-        // Equations are followed only where the target itself is a value of the data or of an equation.
-        let through = matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. });
-        let mut recurrent = false;
-        if self.search(of, target, false, through, &mut recurrent) {
+        // Equations are followed where they can see the target: a value of the data or of an equation.
+        if matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. }) {
+            let Through { value, crossed, in_place, stop, unfinished, blocked } = self.through(of, target, target);
+            return match (blocked, value, stop, unfinished) {
+                (Some(what), ..) => Path::Blocked(what),
+                (_, Some(_), ..) if in_place => Path::InPlace,
+                (_, Some(_), ..) if crossed => Path::Across,
+                (_, Some(_), ..) => Path::Direct,
+                (_, _, Some(stop), _) => Path::Stopped(stop),
+                (_, _, _, Some(what)) => Path::Blocked(what),
+                _ => Path::None,
+            };
+        }
+        if self.behind(of, target, false).contains(&target) {
             return Path::Direct;
         }
-        if self.search(of, target, true, through, &mut recurrent) {
-            return Path::Stopped;
-        }
-        if recurrent { Path::Recurrent } else { Path::None }
+        let stops =
+            |e: &ExprId| matches!(self.table.op(*e), Op::Stop(inner) if self.behind(*inner, target, true).contains(&target));
+        let stop = self.behind(of, target, true).into_iter().find(stops);
+        stop.map_or(Path::None, |stop| Path::Stopped(self.table.nodes[stop.0 as usize].span))
     }
 
-    fn search(&mut self, of: ExprId, target: ExprId, stops: bool, through: bool, recurrent: &mut bool) -> bool {
+    /// What a value is computed from in its own equation or function, down to the target; with `stops`, past stops too.
+    fn behind(&self, of: ExprId, target: ExprId, stops: bool) -> Vec<ExprId> {
         let mut seen = HashSet::new();
+        let mut found = Vec::new();
         let mut open = vec![of];
         while let Some(e) = open.pop() {
-            if e == target {
-                return true;
-            }
-            // The table is in order: nothing before the target depends on it, unless through equations.
-            if (e < target && !through) || !seen.insert(e) {
+            // The table is in order: nothing before the target depends on it.
+            if e < target || !seen.insert(e) {
                 continue;
             }
-            match self.table.op(e).clone() {
-                Op::Stop(inner) => {
-                    if stops {
-                        open.push(inner);
-                    }
-                }
-                Op::Read { family, leaf, index } if through => {
-                    let (system, id) = (self.site.system, family.0 as usize);
-                    if self.systems[system].families[id].is_busy() {
-                        // Another part of the very value that the target is a part of does not depend on it.
-                        let beside =
-                            matches!(self.table.op(target), Op::Read { family: f, index: i, .. } if *f == family && *i == index);
-                        *recurrent |= !beside;
-                        continue;
-                    }
-                    self.elaborate_family(system, id);
-                    let build = &self.systems[system];
-                    for def in &build.families[id].defs {
-                        open.extend(build.defs[def.0 as usize].values.get(leaf));
-                    }
-                }
+            found.push(e);
+            match self.table.op(e) {
+                Op::Stop(_) if !stops => {}
                 op => op.operands(|x| open.push(x)),
             }
         }
-        false
+        found
     }
 
     // ---- reachability

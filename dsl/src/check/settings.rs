@@ -102,7 +102,17 @@ impl<'a> Ctx<'a> {
         let batch = over.first().and_then(|b| dim(self, b))?;
         let capacity = whole(self, "capacity", 1_000_000)?;
         let context = match given.iter().find(|(n, _, _)| *n == "context") {
-            Some((_, v, span)) => u32::try_from(self.as_int(&v.clone(), *span)?).unwrap_or(0),
+            Some((_, v, span)) => {
+                let n = self.as_int(&v.clone(), *span)?;
+                let Ok(n) = u32::try_from(n) else {
+                    self.report(
+                        Diagnostic::new(Code::BadSetting, *span, format!("`context` cannot be {n}"))
+                            .help("it is a number of observations, zero or more"),
+                    );
+                    return None;
+                };
+                n
+            }
             None => 0,
         };
         let cross = match given.iter().find(|(n, _, _)| *n == "cross") {

@@ -100,6 +100,11 @@ pub(super) enum Ty<'a> {
     Ensemble(AxisId, Box<Ty<'a>>),
 }
 
+/// A family's name as its author wrote it: `x` of `plan.try.x`.
+pub(super) fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
 impl FamilyBuild<'_> {
     /// Whether one of its equations is being elaborated right now.
     pub(super) fn is_busy(&self) -> bool {
@@ -328,7 +333,7 @@ impl<'a> Ctx<'a> {
                 }
                 self.systems[system].families[id].used = true;
                 let Some(ty) = self.systems[system].families[id].ty.clone() else {
-                    return self.untyped(system, id, span);
+                    return self.untyped(system, id, &index, span);
                 };
                 let outer = self.site.system == ACT && system != ACT;
                 let family = FamilyId(id as u32);
@@ -373,20 +378,31 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    fn untyped(&mut self, system: usize, id: usize, span: Span) -> Value<'a> {
+    fn untyped(&mut self, system: usize, id: usize, index: &[Index], span: Span) -> Value<'a> {
         let family = &self.systems[system].families[id];
         // After an error in its equations there is nothing more to say.
         if !family.busy || family.failed {
             return Value::Error;
         }
-        let name = family.name.rsplit('.').next().unwrap_or("").to_string();
+        let name = short(&family.name).to_string();
+        // Before the first step for one that reads the past, at the last for one that reads the future.
+        let last = self.dims.time.as_ref().filter(|_| system != ACT).map_or("..".to_string(), |time| format!("{time}-1"));
+        let start: Vec<String> = index[family.hidden().min(index.len())..]
+            .iter()
+            .map(|i| match (i.offset.signum(), i.terms.as_slice()) {
+                (1, _) => last.clone(),
+                (0, [(var, 1)]) => self.vars[var.0 as usize].name.clone(),
+                _ => "-1".to_string(),
+            })
+            .collect();
+        let start = start.join(", ");
         self.report(
             Diagnostic::new(
                 Code::SelfReference,
                 span,
                 format!("`{name}` is defined by itself, and nothing says where it starts"),
             )
-            .help(format!("give it a start: `with {name}[-1] = ..`, or an equation at a fixed index")),
+            .help(format!("give it a start: `with {name}[{start}] = ..`, or an equation at a fixed index")),
         );
         Value::Error
     }
@@ -394,9 +410,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn family_name(&self, f: &FamilyRef) -> String {
         match f.kind {
             FamilyKind::Input(i) => self.inputs[i].name.clone(),
-            FamilyKind::Family { system, id } => {
-                self.systems[system].families[id].name.rsplit('.').next().unwrap_or("").to_string()
-            }
+            FamilyKind::Family { system, id } => short(&self.systems[system].families[id].name).to_string(),
         }
     }
 
@@ -555,15 +569,13 @@ impl<'a> Ctx<'a> {
                 leaves.extend(&m.carries);
                 Some(leaves)
             }
+            // As the last argument of `memory`: the block's own start.
             (Value::Zeros | Value::Num(_), Ty::Memory(module)) => {
                 let m = &self.modules[*module];
                 let (out, carries) = (m.memory_out.clone(), m.carries.clone());
                 let e = self.as_tensor(value, span)?;
                 let mut leaves = vec![self.table.broadcast(e, &out, span)];
-                for c in carries {
-                    let axes = self.carries[c].axes.clone();
-                    leaves.push(self.table.broadcast(e, &axes, span));
-                }
+                leaves.extend(carries.iter().map(|c| self.carries[*c].init));
                 Some(leaves)
             }
             (Value::Error, _) => None,
@@ -649,7 +661,9 @@ impl<'a> Ctx<'a> {
                 DefValue::Input(_) | DefValue::MemoryStart(_) => 0,
                 _ => 1 + s.indices.iter().filter(|e| has_free_name(e)).count(),
             });
+            self.memory_type(system, id);
         }
+        let family = &mut self.systems[system].families[id];
         let source = family.sources[family.done].clone();
         family.done += 1;
         family.busy = true;
@@ -661,6 +675,30 @@ impl<'a> Ctx<'a> {
         self.sizes = sizes;
         self.systems[system].families[id].busy = false;
         true
+    }
+
+    /// A family of which an equation runs a memory, `n[k] = memory(..)`, holds its values, whatever it starts with.
+    fn memory_type(&mut self, system: usize, id: usize) {
+        let family = &self.systems[system].families[id];
+        if family.ty.is_some() || family.sources.len() == 1 {
+            return;
+        }
+        let memories = || self.modules.iter().filter(|m| m.kind == hir::ModuleKind::Memory);
+        let called = family.sources.iter().find_map(|source| {
+            let DefValue::Equals(Expr { kind: ExprKind::Call(callee, _), .. }) = source.value else { return None };
+            match &callee.kind {
+                ExprKind::Name(word) if word.text == "memory" && memories().count() == 1 => memories().next(),
+                ExprKind::Field(of, name) if matches!(&of.kind, ExprKind::Name(word) if word.text == "memory") => {
+                    memories().find(|m| m.name == name.text)
+                }
+                _ => None,
+            }
+        });
+        if let Some(name) = called.map(|m| m.name.clone())
+            && let Some(module) = self.memory_by_name(&name)
+        {
+            self.set_type(system, id, Ty::Memory(module));
+        }
     }
 
     fn elaborate_def(&mut self, system: usize, id: usize, source: &DefSource<'a>) {
@@ -766,7 +804,7 @@ impl<'a> Ctx<'a> {
         if value.is_error() {
             return None;
         }
-        let short = name.rsplit('.').next().unwrap_or(&name).to_string();
+        let short = short(&name).to_string();
         if matches!(source.scope, Scope::Rollout(_, super::planner::Side::Model)) && !self.rollout_value(&short, &value, e.span) {
             return None;
         }

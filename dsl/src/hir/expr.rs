@@ -338,4 +338,54 @@ impl Op {
             Op::Concat { parts, .. } => parts.iter().for_each(|p| f(*p)),
         }
     }
+
+    /// The same operation on other operands.
+    pub fn map_operands(mut self, mut f: impl FnMut(ExprId) -> ExprId) -> Op {
+        match &mut self {
+            Op::Const(_)
+            | Op::Size(_)
+            | Op::Index(_)
+            | Op::Progress
+            | Op::Iota(_)
+            | Op::Input { .. }
+            | Op::Param(_)
+            | Op::Slow(_)
+            | Op::Schedule(_)
+            | Op::Running(_)
+            | Op::Carry(_)
+            | Op::Read { .. }
+            | Op::Outer { .. }
+            | Op::Draw(_)
+            | Op::Weight
+            | Op::Gradient
+            | Op::TotalNorm
+            | Op::Count
+            | Op::Scale
+            | Op::Slot(_)
+            | Op::Hole(_) => {}
+            Op::Unary(_, a) | Op::Broadcast(a) | Op::Stop(a) | Op::Alias(a, _) => *a = f(*a),
+            Op::Reduce { of, .. }
+            | Op::Softmax { of, .. }
+            | Op::Rename { of, .. }
+            | Op::Split { of, .. }
+            | Op::Join { of, .. }
+            | Op::Slice { of, .. }
+            | Op::At { of, .. }
+            | Op::Sort { of, .. }
+            | Op::Top { of, .. }
+            | Op::ArgMax { of, .. } => *of = f(*of),
+            Op::Each { body, .. } | Op::Fold { body, .. } | Op::SortAll { body, .. } => *body = f(*body),
+            Op::Binary(_, a, b) | Op::Dot { a, b, .. } | Op::Take { of: a, at: b, .. } | Op::Grad { of: a, wrt: b } => {
+                *a = f(*a);
+                *b = f(*b);
+            }
+            Op::Select(a, b, c) => {
+                *a = f(*a);
+                *b = f(*b);
+                *c = f(*c);
+            }
+            Op::Concat { parts, .. } => parts.iter_mut().for_each(|p| *p = f(*p)),
+        }
+        self
+    }
 }

@@ -1,8 +1,8 @@
 //! Text to syntax tree. Never fails: it returns the tree of what could be read, and diagnostics.
 //!
-//! A text is cut into tokens, spelled canonically ([`pack`]) and parsed whole by the pest grammar. Where that fails,
-//! [`recover`] cuts it into items and members by brackets and leading words, parses each alone and reports each that is
-//! wrong, so that one mistake does not hide the next. [`build`] and [`operators`] make the tree.
+//! A text is cut into tokens, spelled canonically (`pack`) and parsed whole by the pest grammar. Where that fails,
+//! `recover` cuts it into items and members by brackets and leading words, parses each alone and reports each that is
+//! wrong, so that one mistake does not hide the next. `build` and `operators` make the tree.
 
 mod build;
 mod expected;

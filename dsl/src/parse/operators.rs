@@ -17,12 +17,6 @@ use crate::source::Span;
 /// Operands and operators, one after the other.
 type Row<'i> = Peekable<Pairs<'i, Rule>>;
 
-/// A part of an expression and where it stands, brackets around it included.
-struct Part {
-    expr: Expr,
-    extent: Span,
-}
-
 /// How tightly an operator between two operands binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
@@ -91,11 +85,11 @@ impl Build<'_> {
     pub(super) fn expr(&mut self, pair: P<'_>) -> Expr {
         let mut row = pair.into_inner().peekable();
         let first = self.powers(&mut row);
-        self.chain(first, &mut row, Level::Or).expr
+        self.chain(first, &mut row, Level::Or)
     }
 
     /// Joins a part with what follows and binds at least as tightly as `level`.
-    fn chain(&mut self, mut left: Part, row: &mut Row<'_>, level: Level) -> Part {
+    fn chain(&mut self, mut left: Expr, row: &mut Row<'_>, level: Level) -> Expr {
         let mut before: Option<P<'_>> = None;
         while let Some(operator) = row.next_if(|p| Level::of(p) >= level) {
             let own = Level::of(&operator);
@@ -112,14 +106,13 @@ impl Build<'_> {
         left
     }
 
-    fn join(&mut self, left: Part, operator: &P<'_>, right: Part) -> Part {
-        let extent = left.extent.to(right.extent);
-        let (l, r) = (Box::new(left.expr), Box::new(right.expr));
-        let expr = match operator.as_str() {
-            range @ (".." | "..=") => self.node(ExprKind::Range { lo: l, hi: r, inclusive: range == "..=" }, extent),
-            other => self.node(ExprKind::Binary(binary(other), l, r), extent),
-        };
-        Part { expr, extent }
+    fn join(&mut self, left: Expr, operator: &P<'_>, right: Expr) -> Expr {
+        let span = left.span.to(right.span);
+        let (l, r) = (Box::new(left), Box::new(right));
+        match operator.as_str() {
+            range @ (".." | "..=") => self.node(ExprKind::Range { lo: l, hi: r, inclusive: range == "..=" }, span),
+            other => self.node(ExprKind::Binary(binary(other), l, r), span),
+        }
     }
 
     fn does_not_chain(&mut self, first: &P<'_>, second: &P<'_>) {
@@ -136,7 +129,7 @@ impl Build<'_> {
     }
 
     /// `-x^2` is `-(x^2)`, and `x^-y^2` is `x^(-(y^2))`.
-    fn powers(&mut self, row: &mut Row<'_>) -> Part {
+    fn powers(&mut self, row: &mut Row<'_>) -> Expr {
         let mut bases = Vec::new();
         let (mut signs, mut last) = self.signed(row);
         while row.next_if(|p| p.as_str() == "^").is_some() {
@@ -145,15 +138,14 @@ impl Build<'_> {
         }
         let mut power = self.apply(signs, last);
         for (signs, base) in bases.into_iter().rev() {
-            let extent = base.extent.to(power.extent);
-            let kind = ExprKind::Binary(BinaryOp::Pow, Box::new(base.expr), Box::new(power.expr));
-            let expr = self.node(kind, extent);
-            power = self.apply(signs, Part { expr, extent });
+            let span = base.span.to(power.span);
+            let raised = self.node(ExprKind::Binary(BinaryOp::Pow, Box::new(base), Box::new(power)), span);
+            power = self.apply(signs, raised);
         }
         power
     }
 
-    fn signed<'i>(&mut self, row: &mut Row<'i>) -> (Vec<P<'i>>, Part) {
+    fn signed<'i>(&mut self, row: &mut Row<'i>) -> (Vec<P<'i>>, Expr) {
         let mut signs = Vec::new();
         while let Some(sign) = row.next_if(|p| matches!(p.as_rule(), Rule::minus | Rule::not)) {
             signs.push(sign);
@@ -161,43 +153,41 @@ impl Build<'_> {
         (signs, self.operand(row))
     }
 
-    fn apply(&mut self, signs: Vec<P<'_>>, to: Part) -> Part {
-        signs.into_iter().rev().fold(to, |part, sign| {
-            let extent = self.span(&sign).to(part.extent);
+    fn apply(&mut self, signs: Vec<P<'_>>, to: Expr) -> Expr {
+        signs.into_iter().rev().fold(to, |expr, sign| {
+            let span = self.span(&sign).to(expr.span);
             let op = if sign.as_rule() == Rule::minus { UnaryOp::Neg } else { UnaryOp::Not };
-            Part { expr: self.node(ExprKind::Unary(op, Box::new(part.expr)), extent), extent }
+            self.node(ExprKind::Unary(op, Box::new(expr)), span)
         })
     }
 
-    /// A primary and what stands behind it.
-    fn operand(&mut self, row: &mut Row<'_>) -> Part {
+    /// A primary and what stands behind it. Brackets around an expression are part of its place.
+    fn operand(&mut self, row: &mut Row<'_>) -> Expr {
         let first = row.next().expect("operands stand around every operator");
-        let mut extent = self.span(&first);
+        let mut span = self.span(&first);
         let mut expr = match first.as_rule() {
-            Rule::group => self.expr(Children::of(first).take()),
+            Rule::group => Expr { span, ..self.expr(Children::of(first).take()) },
             Rule::name => {
                 let name = self.ident(first);
                 match row.next_if(|p| p.as_rule() == Rule::fold_tail) {
                     Some(tail) => {
-                        extent = extent.to(self.span(&tail));
-                        self.fold(name, tail, extent)
+                        span = span.to(self.span(&tail));
+                        self.fold(name, tail, span)
                     }
-                    None => self.node(ExprKind::Name(name), extent),
+                    None => self.node(ExprKind::Name(name), span),
                 }
             }
             Rule::number => {
                 let sign = row.next_if(|p| p.as_rule() == Rule::percent_sign);
-                extent = sign.as_ref().map_or(extent, |sign| extent.to(self.span(sign)));
-                let value = self.number(&first, extent);
+                span = sign.as_ref().map_or(span, |sign| span.to(self.span(sign)));
+                let value = self.number(&first, span);
                 let kind = if sign.is_some() { ExprKind::Percent(value / 100.0) } else { ExprKind::Number(value) };
-                self.node(kind, extent)
+                self.node(kind, span)
             }
-            _ => self.primary(first, extent),
+            _ => self.primary(first, span),
         };
         while let Some(p) = row.next_if(|p| is_behind(p.as_rule())) {
-            let behind = self.span(&p);
-            extent = extent.to(behind);
-            let span = expr.span.to(behind);
+            let span = expr.span.to(self.span(&p));
             let e = Box::new(expr);
             let kind = match p.as_rule() {
                 Rule::index => ExprKind::Index(e, p.into_inner().map(|p| self.expr(p)).collect()),
@@ -208,7 +198,7 @@ impl Build<'_> {
             };
             expr = self.node(kind, span);
         }
-        Part { expr, extent }
+        expr
     }
 
     fn fold(&mut self, op: Ident, tail: P<'_>, span: Span) -> Expr {

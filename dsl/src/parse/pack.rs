@@ -53,14 +53,17 @@ impl<'a> Packed<'a> {
                 Kind::Word => true,
                 // `12abc` is no number, and stays none.
                 Kind::Number => next.is_none_or(|n| n.kind != Kind::Word || n.lo > token.hi),
-                // `- >` is no arrow.
-                Kind::Punct => next.is_some_and(|n| n.lo > token.hi && lex::joins(shown, n.text(source))),
-                Kind::Text | Kind::UnclosedText | Kind::Comment | Kind::Bad => false,
+                Kind::Punct | Kind::Text | Kind::UnclosedText | Kind::Comment | Kind::Bad => false,
             };
             if space {
                 text.push(' ');
             }
             token_at.resize(text.len(), i as u32);
+            // `- >` is no arrow. No rule reads this space, so whoever stops at it stops before the next token.
+            if token.kind == Kind::Punct && next.is_some_and(|n| n.lo > token.hi && lex::joins(shown, n.text(source))) {
+                text.push(' ');
+                token_at.push(i as u32 + 1);
+            }
         }
         starts.push(text.len() as u32);
         Packed { file, source, tokens, text, starts, token_at }

@@ -230,10 +230,12 @@ impl Recovery<'_> {
             self.diagnostics.push(d);
             return;
         }
-        // A word of the language where a name is wanted; in `next(z)` it is the word before.
-        let wants_name = expected.iter().any(|e| e == "a name");
-        let words = [found, before.filter(|i| packed.shown(*i) == "next")];
-        let reserved = words.into_iter().flatten().filter(|_| wants_name);
+        // A word of the language where a name is wanted; in `next(z)` and `carry[t]` it is the word before.
+        let wants_name = expected.iter().any(|e| e == "a name")
+            || found.is_some_and(|i| self.is_used_as_name(i, piece, expected.iter().any(|e| e == "an expression")));
+        let indexed = found.is_some_and(|i| packed.shown(i) == "[");
+        let words = [found, before.filter(|i| packed.shown(*i) == "next" || indexed)];
+        let reserved = words.into_iter().flatten().filter(|_| wants_name || indexed);
         if let Some((token, word)) = reserved.filter_map(|i| Some((i, word(i)?))).find(|(_, w)| lex::is_reserved(w)) {
             let message = format!("`{word}` is a word of the language and cannot be a name");
             let d = Diagnostic::new(Code::ReservedWord, packed.token_span(token), message)
@@ -272,6 +274,13 @@ impl Recovery<'_> {
             }
         };
         self.diagnostics.push(diagnostic);
+    }
+
+    /// Whether a word stands where only a name can: `carry[t]`, `slot = ..`, and in an expression what starts no clause.
+    fn is_used_as_name(&self, token: usize, piece: Piece, in_expression: bool) -> bool {
+        let next = (token + 1 < piece.hi).then(|| self.packed.shown(token + 1));
+        let structural = ["with", "for", "in", "where", "reset", "if", "else", "let", "return"];
+        matches!(next, Some("[" | "=" | "~")) || in_expression && !structural.contains(&self.packed.shown(token))
     }
 }
 

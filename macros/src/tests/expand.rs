@@ -102,7 +102,7 @@ fn a_mistake_in_a_used_file_is_shown_at_its_use() {
     folder.write("tasks.wm", "tasks mine {\n  one(O = )\n}");
     let expansion = inlined(&format!("use_from = \".\"; {TINY}"), &folder.0);
     let errors = errors(expansion);
-    let text = errors.iter().find(|e| e.contains("tasks.wm:2:")).expect("the used file's line");
+    let text = errors.iter().find(|e| e.contains("tasks.wm:2:11")).expect("the used file's line");
     assert!(text.starts_with("E0101: "), "{text}");
     assert!(text.contains("one(O = )"), "{text}");
 }
@@ -113,7 +113,7 @@ fn an_included_file_is_told_with_its_lines() {
     folder.write("models/tiny.wm", "model Tiny {\n  dim Q = = 8\n}");
     let text = errors(included("models/tiny.wm", &folder.0)).swap_remove(0);
     assert!(text.starts_with("E0101: did not expect `=` here\n"), "{text}");
-    assert!(text.contains("--> models/tiny.wm:2:"), "{text}");
+    assert!(text.contains("--> models/tiny.wm:2:11"), "{text}");
     assert!(text.contains("2 |   dim Q = = 8"), "{text}");
 }
 

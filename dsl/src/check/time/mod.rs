@@ -25,6 +25,8 @@ mod report;
 mod tests;
 mod words;
 
+use std::collections::HashMap;
+
 use cover::Cover;
 use faults::Fault;
 use interval::Interval;
@@ -61,6 +63,8 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub(crate) struct Problem<'a> {
     pub(crate) exprs: &'a [Node],
+    /// By gradient through equations: the value before these were written out, which must exist too.
+    pub(crate) written_out: &'a HashMap<ExprId, ExprId>,
     /// All variables of the model, by [`VarId`]. Those of folds have a range.
     pub(crate) vars: &'a mut [VarDecl],
     /// Complete but for the domains of its families and its stages.
@@ -81,8 +85,8 @@ pub(crate) struct Problem<'a> {
 /// Fills in the ranges of the variables that the system and the sites use, the domains of the families and the
 /// stages. Where that is not possible it says why, and leaves a range open, a domain empty or a stage out.
 pub(crate) fn solve(problem: Problem<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let Problem { exprs, vars, system, sites, touched, inputs, outer, time, hidden } = problem;
-    let solution = View { exprs, vars, system, sites, touched, inputs, outer, time, hidden }.solve();
+    let Problem { exprs, written_out, vars, system, sites, touched, inputs, outer, time, hidden } = problem;
+    let solution = View { exprs, written_out, vars, system, sites, touched, inputs, outer, time, hidden }.solve();
     for (var, range) in solution.ranges {
         vars[var.0 as usize].range = Some(range);
     }
@@ -97,6 +101,7 @@ pub(crate) fn solve(problem: Problem<'_>, diagnostics: &mut Vec<Diagnostic>) {
 #[derive(Debug)]
 struct View<'a> {
     exprs: &'a [Node],
+    written_out: &'a HashMap<ExprId, ExprId>,
     vars: &'a [VarDecl],
     system: &'a System,
     sites: &'a [Site],

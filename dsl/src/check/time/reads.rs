@@ -1,5 +1,7 @@
 //! What every equation reads.
 
+use std::collections::HashMap;
+
 use super::{Site, View};
 use crate::hir::{DefId, ExprId, FamilyId, Index, Node, Op, VarId};
 use crate::source::Span;
@@ -44,7 +46,8 @@ pub(super) enum Origin<'a> {
 
 /// The equations in the order of their ids, then the sites.
 pub(super) fn collect<'a>(view: &View<'a>) -> Vec<Item<'a>> {
-    let mut walk = Walk { exprs: view.exprs, seen: vec![0; view.exprs.len()], round: 0, stack: Vec::new() };
+    let mut walk =
+        Walk { exprs: view.exprs, written_out: view.written_out, seen: vec![0; view.exprs.len()], round: 0, stack: Vec::new() };
     let defs = view.system.defs.iter().enumerate().map(|(id, def)| {
         let reads = walk.reads(&def.values);
         let touched = walk.reads(view.touched.get(id).map_or(&[], Vec::as_slice));
@@ -62,6 +65,7 @@ pub(super) fn collect<'a>(view: &View<'a>) -> Vec<Item<'a>> {
 /// Visits each expression once an equation: they share parts with each other and with themselves.
 struct Walk<'a> {
     exprs: &'a [Node],
+    written_out: &'a HashMap<ExprId, ExprId>,
     /// The last round in which an expression was met.
     seen: Vec<u32>,
     round: u32,
@@ -84,7 +88,12 @@ impl<'a> Walk<'a> {
                 }
                 Op::Read { family, index, .. } => reads.push(Read { target: Target::Family(*family), index, span: node.span }),
                 Op::Outer { family, index, .. } => reads.push(Read { target: Target::Outer(*family), index, span: node.span }),
-                op => op.operands(|operand| self.stack.push(operand)),
+                op => {
+                    op.operands(|operand| self.stack.push(operand));
+                    if matches!(op, Op::Grad { .. }) {
+                        self.stack.extend(self.written_out.get(&id));
+                    }
+                }
             }
         }
         // The leaves of a record are read one by one: for time they are one read.

@@ -45,7 +45,7 @@ impl Report<'_> {
         Diagnostic::new(Code::Unbounded, self.view.vars[var.0 as usize].span, format!("nothing says how far `{name}` goes"))
             .here(format!("`{name}` has no range"))
             .note(note)
-            .help(format!("say it: `for {name} in 0..T`"))
+            .help(format!("say it: `for {name} in 0..{}`", self.view.time.map_or("N", |(time, _)| time)))
     }
 
     /// A `for` without a single value.
@@ -56,22 +56,35 @@ impl Report<'_> {
             .here(format!("there is no `{}` in {lo}..{hi}", decl.name))
     }
 
-    /// An index whose reads have no point in common.
+    /// An index without a value: its reads have no point in common, or only points that it does not take by itself.
     pub(super) fn empty(&self, item: &Item<'_>, var: VarId, limits: &[Limit<'_>]) -> Diagnostic {
         let name = words::var(self.view, var);
-        let mut diagnostic = Diagnostic::new(Code::EmptyDomain, item.span, format!("{} holds nowhere", self.what(item)))
-            .here(format!("there is no `{name}` at which all that it reads exists"));
+        let diagnostic = Diagnostic::new(Code::EmptyDomain, item.span, format!("{} holds nowhere", self.what(item)));
         let lowest = limits.iter().min_by_key(|limit| limit.allowed.hi);
         let highest = limits.iter().max_by_key(|limit| limit.allowed.lo);
-        if let (Some(low), Some(high)) = (lowest, highest)
-            && low.allowed.meet(high.allowed).is_empty()
-        {
-            for limit in [low, high] {
-                diagnostic =
-                    diagnostic.label(limit.read.span, format!("exists where `{name}` is {}", words::interval(limit.allowed)));
-            }
+        let (Some(low), Some(high)) = (lowest, highest) else {
+            return diagnostic.here(format!("there is no `{name}` at which all that it reads exists"));
+        };
+        let common = limits.iter().fold(Interval::ALL, |common, limit| common.meet(limit.allowed));
+        let at = |limit: &Limit<'_>| format!("exists where `{name}` is {}", words::interval(limit.allowed));
+        if common.is_empty() {
+            return diagnostic
+                .here(format!("there is no `{name}` at which all that it reads exists"))
+                .label(low.read.span, at(low))
+                .label(high.read.span, at(high))
+                .help("move one of the subscripts, so that they meet");
         }
-        diagnostic.help("move one of the subscripts, so that they meet")
+        let range = words::range(self.view, var, common);
+        if common.hi < 0 {
+            return diagnostic
+                .here(format!("`{name}` counts from 0"))
+                .label(low.read.span, at(low))
+                .help(format!("move the subscript, or say where it holds: `for {range}`"));
+        }
+        diagnostic
+            .here(format!("where `{name}` is {}, only base cases are read", words::interval(common)))
+            .note("a base case is there for reads at another point; an index does not take it in by itself")
+            .help(format!("if it is meant here, say so: `for {range}`"))
     }
 
     /// A subscript that spans more than there is, wherever the variable stands.

@@ -3,6 +3,7 @@
 use super::View;
 use super::interval::Interval;
 use super::reads::{Read, Target};
+pub(super) use crate::check::system::short;
 use crate::hir::{Def, FamilyId, Index, Lhs, VarId};
 
 pub(super) fn var<'a>(view: &View<'a>, var: VarId) -> &'a str {
@@ -17,11 +18,6 @@ pub(super) fn target<'a>(view: &View<'a>, target: Target) -> &'a str {
         Target::Outer(family) => view.outer.and_then(|outer| outer.families.get(family.0 as usize)).map(|f| &f.name),
     };
     named.map_or("?", |name| short(name))
-}
-
-/// A family's name as its author wrote it: `x` of `plan.try.x`.
-pub(super) fn short(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// How many of the first subscripts are not written.

@@ -55,6 +55,7 @@ pub(super) fn inside(inputs: &str, outer: Option<&System>, text: &str) -> Solved
     let mut diagnostics = Vec::new();
     let problem = Problem {
         exprs: &exprs,
+        written_out: &Default::default(),
         vars: &mut vars,
         system: &mut system,
         sites: &sites,

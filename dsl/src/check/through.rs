@@ -1,0 +1,341 @@
+//! Gradients through equations: `grad(y[t], z[t].q)` where `y` is computed from `z` by equations of their own.
+//!
+//! A derivative is taken inside one expression. So the equations between are written out: a read of an equation that
+//! leads to the target becomes that equation's value at the subscript of the read, and the target becomes a variable
+//! of its own, which keeps it apart from the same family at other points:
+//!
+//! ```text
+//! w[s] = z[s] * z[s+1]
+//! y[t] = grad(w[t], z[t])       becomes       y[t] = grad(x * z[t+1], x)   with x for z[t]
+//! ```
+//!
+//! A recurrence is written out for two rounds. Subscripts move by the same step in every round, so where the second
+//! round is past the target, all others are.
+//!
+//! What cannot be written out (a recurrence that reads the target in every step, draws) is followed as it stands where
+//! the target's family is read at the target's own point alone: then the derivative of all values by all points is, at
+//! each point, that of the one value by the one point.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::Ctx;
+use super::system::{SystemBuild, short};
+use super::table::Table;
+use crate::hir::{Def, ExprId, FamilyId, Index, Lhs, Op, VarId};
+use crate::source::Span;
+
+/// How often one recurrence is written out.
+const ROUNDS: usize = 2;
+
+/// What stands for the variables of an equation that is written out, sorted by variable.
+type Bound = Vec<(VarId, Index)>;
+
+/// What was found on the way from a value to the target.
+#[derive(Debug, Default)]
+pub(super) struct Through {
+    /// The value with equations written out; nothing where it does not depend on the target.
+    pub value: Option<ExprId>,
+    /// Whether more than the expression itself had to be looked at: then the target needs a name of its own.
+    pub crossed: bool,
+    /// Whether nothing is written out, and the gradient is taken where the equations are computed.
+    pub in_place: bool,
+    /// A stop in front of the target.
+    pub stop: Option<Span>,
+    /// An equation that is being read right now: whether it depends on the target is not known.
+    pub unfinished: Option<String>,
+    /// What leads to the target and cannot be followed.
+    pub blocked: Option<String>,
+}
+
+/// A value under a substitution.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    expr: ExprId,
+    depends: bool,
+    /// Draws of an equation are that equation's own.
+    draws: bool,
+}
+
+struct Walk {
+    target: ExprId,
+    stand_in: ExprId,
+    /// Families that are being written out, outermost first, each with where its subscript stands.
+    open: Vec<(FamilyId, Vec<Index>)>,
+    memo: HashMap<(ExprId, Bound), Seen>,
+    found: Through,
+    /// How far reads of the target's family are from it, each with the families that were open there.
+    distances: Vec<(Vec<FamilyId>, Vec<i64>)>,
+    /// Whether one read of the target's family is at several points.
+    scattered: bool,
+    /// Steps of the recurrences that were cut.
+    steps: Vec<(FamilyId, Vec<i64>)>,
+}
+
+impl Ctx<'_> {
+    /// Writes out what lies between a value and the read `target`, with `stand_in` in the target's place.
+    pub(super) fn through(&mut self, of: ExprId, target: ExprId, stand_in: ExprId) -> Through {
+        let mut walk = Walk {
+            target,
+            stand_in,
+            open: Vec::new(),
+            memo: HashMap::new(),
+            found: Through::default(),
+            distances: Vec::new(),
+            scattered: false,
+            steps: Vec::new(),
+        };
+        let seen = self.written_out(of, &Bound::new(), &mut walk);
+        if let Some((family, _)) = walk.steps.iter().find(|(family, step)| !walk.leads_away(*family, step)) {
+            let name = &self.systems[self.site.system].families[family.0 as usize].name;
+            walk.found.blocked.get_or_insert(format!("the recurrence of `{}`", short(name)));
+        }
+        walk.found.value = seen.depends.then_some(seen.expr);
+        let apart = walk.scattered || walk.distances.iter().any(|(_, along)| !along.is_empty());
+        if seen.depends && walk.found.blocked.is_some() && !apart {
+            return Through { value: Some(of), in_place: true, ..Through::default() };
+        }
+        walk.found
+    }
+
+    fn written_out(&mut self, e: ExprId, bound: &Bound, walk: &mut Walk) -> Seen {
+        let key = (e, bound.clone());
+        if let Some(seen) = walk.memo.get(&key) {
+            return *seen;
+        }
+        let span = self.table.nodes[e.0 as usize].span;
+        let seen = if self.spend(span) {
+            stacker::maybe_grow(128 << 10, 4 << 20, || self.write_out(e, bound, walk))
+        } else {
+            Seen { expr: e, depends: false, draws: false }
+        };
+        walk.memo.insert(key, seen);
+        seen
+    }
+
+    fn write_out(&mut self, e: ExprId, bound: &Bound, walk: &mut Walk) -> Seen {
+        let node = self.table.nodes[e.0 as usize].clone();
+        let mut inner = bound.clone();
+        let op = match node.op {
+            Op::Each { var, .. } => {
+                inner.retain(|(v, _)| *v != var);
+                node.op
+            }
+            Op::Fold { ref vars, .. } | Op::SortAll { ref vars, .. } => {
+                inner.retain(|(v, _)| !vars.contains(v));
+                node.op
+            }
+            Op::Index(index) => Op::Index(substituted(&index, bound)),
+            Op::At { of, axis, index } => Op::At { of, axis, index: substituted(&index, bound) },
+            Op::Input { input, index } => Op::Input { input, index: substituted(&index, bound) },
+            Op::Outer { family, leaf, index } => {
+                Op::Outer { family, leaf, index: index.iter().map(|i| substituted(i, bound)).collect() }
+            }
+            Op::Read { family, leaf, index } => {
+                Op::Read { family, leaf, index: index.iter().map(|i| substituted(i, bound)).collect() }
+            }
+            op => op,
+        };
+        let mut seen = Seen { expr: e, depends: false, draws: false };
+        if let Op::Draw(d) = op {
+            seen.draws = !self.draws[d].vars.is_empty();
+        }
+        let op = op.map_operands(|x| {
+            let part = self.written_out(x, &inner, walk);
+            seen.depends |= part.depends;
+            seen.draws |= part.draws;
+            part.expr
+        });
+        if op != self.table.nodes[e.0 as usize].op {
+            seen.expr = self.table.push(op.clone(), node.axes, node.dtype, node.span);
+        }
+        if seen.expr == walk.target {
+            walk.measure(&[], &[], "");
+            return Seen { expr: walk.stand_in, depends: true, draws: false };
+        }
+        match op {
+            Op::Stop(_) if seen.depends => {
+                walk.found.stop.get_or_insert(node.span);
+                Seen { depends: false, ..seen }
+            }
+            Op::Input { input, index } => {
+                if let Op::Input { input: i, index: at } = self.table.op(walk.target).clone()
+                    && i == input
+                {
+                    walk.measure(&[index], &[at], &self.inputs[input].name);
+                }
+                seen
+            }
+            Op::Read { family, leaf, index } => self.read_out(seen, family, leaf, &index, walk),
+            _ => seen,
+        }
+    }
+
+    /// A read of an equation: its value, where that leads to the target.
+    fn read_out(&mut self, read: Seen, family: FamilyId, leaf: usize, index: &[Index], walk: &mut Walk) -> Seen {
+        let (system, id) = (self.site.system, family.0 as usize);
+        let name = short(&self.systems[system].families[id].name).to_string();
+        if let Op::Read { family: f, leaf: l, index: at } = self.table.op(walk.target).clone()
+            && f == family
+        {
+            // Another part of the very value that the target is a part of does not depend on it.
+            if at == index {
+                return read;
+            }
+            if l == leaf {
+                walk.measure(index, &at, &name);
+            }
+        }
+        if self.systems[system].families[id].record {
+            return read;
+        }
+        if self.systems[system].families[id].is_busy() {
+            walk.found.unfinished.get_or_insert(format!("the recurrence of `{name}`"));
+            return read;
+        }
+        let rounds = walk.open.iter().filter(|(f, _)| *f == family).count();
+        if rounds >= ROUNDS {
+            let before = walk.open.iter().rev().find(|(f, _)| *f == family).map(|(_, at)| at.clone()).unwrap_or_default();
+            let step = index.iter().zip(&before).map(|(now, before)| distance(now, before)).collect::<Option<Vec<i64>>>();
+            walk.steps.push((family, step.unwrap_or_default()));
+            return read;
+        }
+        self.elaborate_family(system, id);
+        walk.open.push((family, index.to_vec()));
+        let mut ways = Vec::new();
+        for (def, bound) in giving(&self.systems[system], family, index) {
+            if let Some(value) = self.systems[system].defs[def].values.get(leaf).copied() {
+                ways.push(self.written_out(value, &bound, walk));
+            }
+        }
+        walk.open.pop();
+        if !ways.iter().any(|way| way.depends) {
+            return read;
+        }
+        walk.found.crossed = true;
+        if let [way] = ways[..]
+            && !way.draws
+        {
+            return way;
+        }
+        let what = match ways.len() {
+            _ if rounds > 0 => format!("the recurrence of `{name}`"),
+            1 => format!("the draws of `{name}`"),
+            _ => format!("`{name}`, which several equations give"),
+        };
+        walk.found.blocked.get_or_insert(what);
+        Seen { depends: true, ..read }
+    }
+}
+
+/// What a value differs over: index variables, and samples.
+pub(super) fn varies(table: &Table, e: ExprId) -> (BTreeSet<VarId>, bool) {
+    let (mut free, mut samples) = (BTreeSet::new(), false);
+    let mut seen = HashSet::new();
+    // Variables that a fold around it runs over are the fold's.
+    let mut open: Vec<(ExprId, Vec<VarId>)> = vec![(e, Vec::new())];
+    while let Some((e, mut bound)) = open.pop() {
+        if !seen.insert((e, bound.clone())) {
+            continue;
+        }
+        let op = table.op(e);
+        let indices: &[Index] = match op {
+            Op::Index(index) | Op::At { index, .. } => std::slice::from_ref(index),
+            Op::Input { index, .. } => {
+                samples = true;
+                std::slice::from_ref(index)
+            }
+            Op::Read { index, .. } | Op::Outer { index, .. } => {
+                samples = true;
+                index
+            }
+            Op::Draw(_) | Op::Carry(_) | Op::Hole(_) => {
+                samples = true;
+                &[]
+            }
+            _ => &[],
+        };
+        free.extend(indices.iter().flat_map(|i| &i.terms).map(|(var, _)| *var).filter(|var| !bound.contains(var)));
+        match op {
+            Op::Each { var, .. } => bound.push(*var),
+            Op::Fold { vars, .. } | Op::SortAll { vars, .. } => bound.extend(vars),
+            _ => {}
+        }
+        op.operands(|x| open.push((x, bound.clone())));
+    }
+    (free, samples)
+}
+
+impl Walk {
+    /// Notes a read of what the target is a part of: the target itself where there is no subscript.
+    fn measure(&mut self, index: &[Index], target: &[Index], name: &str) {
+        self.found.crossed |= !index.is_empty();
+        let open = self.open.iter().map(|(family, _)| *family).collect();
+        match index.iter().zip(target).map(|(i, t)| distance(i, t)).collect::<Option<Vec<i64>>>() {
+            Some(distance) => self.distances.push((open, distance)),
+            None => {
+                self.scattered = true;
+                self.found.blocked.get_or_insert(format!("`{}` at several points at once", short(name)));
+            }
+        }
+    }
+
+    /// Whether rounds of a recurrence that were left out cannot meet the target: the last round does not, and all that
+    /// was read lies where the recurrence goes.
+    fn leads_away(&self, family: FamilyId, step: &[i64]) -> bool {
+        let way = step.iter().map(|d| d.signum()).find(|s| *s != 0).unwrap_or(0);
+        let onwards = |along: &[i64]| along.iter().all(|d| *d == 0 || d.signum() == way);
+        let rounds = |open: &[FamilyId]| open.iter().filter(|f| **f == family).count();
+        let mut within = self.distances.iter().filter(|(open, _)| rounds(open) > 0);
+        way != 0 && onwards(step) && within.all(|(open, along)| onwards(along) && (!along.is_empty() || rounds(open) < ROUNDS))
+    }
+}
+
+/// How far one subscript is from another; nothing where that is not one number.
+fn distance(a: &Index, b: &Index) -> Option<i64> {
+    (a.terms == b.terms).then(|| a.offset - b.offset)
+}
+
+/// A subscript with variables replaced.
+fn substituted(index: &Index, bound: &Bound) -> Index {
+    let mut terms: Vec<(VarId, i64)> = Vec::new();
+    let mut offset = index.offset;
+    for &(var, factor) in &index.terms {
+        match bound.iter().find(|(v, _)| *v == var) {
+            Some((_, by)) => {
+                terms.extend(by.terms.iter().map(|(v, f)| (*v, f.saturating_mul(factor))));
+                offset = offset.saturating_add(by.offset.saturating_mul(factor));
+            }
+            None => terms.push((var, factor)),
+        }
+    }
+    terms.sort_unstable();
+    let mut sum: Vec<(VarId, i64)> = Vec::new();
+    for (var, factor) in terms {
+        match sum.last_mut() {
+            Some((v, f)) if *v == var => *f = f.saturating_add(factor),
+            _ => sum.push((var, factor)),
+        }
+    }
+    sum.retain(|(_, factor)| *factor != 0);
+    Index { terms: sum, offset }
+}
+
+/// The equations that may give a family at a subscript, each with what its variables are there. Indices count from zero.
+fn giving(build: &SystemBuild<'_>, family: FamilyId, index: &[Index]) -> Vec<(usize, Bound)> {
+    let fits = |def: &Def| {
+        let mut bound = Bound::new();
+        for (lhs, at) in def.lhs.iter().zip(index) {
+            match (*lhs, at.constant()) {
+                (Lhs::At(point), Some(at)) if point != at => return None,
+                (Lhs::At(point), None) if at.offset > point && at.terms.iter().all(|(_, f)| *f > 0) => return None,
+                (Lhs::At(_), _) => {}
+                (Lhs::Var { offset, .. }, Some(at)) if at < offset => return None,
+                (Lhs::Var { var, offset }, _) => bound.push((var, Index { terms: at.terms.clone(), offset: at.offset - offset })),
+            }
+        }
+        bound.sort();
+        Some(bound)
+    };
+    let defs = build.families[family.0 as usize].defs.iter().map(|def| def.0 as usize);
+    defs.filter_map(|def| Some((def, fits(&build.defs[def])?))).collect()
+}
