@@ -41,14 +41,22 @@ fn main() {
         std::fs::write(out, compiler::kernel::text::print(&kernels)).unwrap();
     }
     let mut instance = Instance::new(&kernels, threads).unwrap();
-    println!("check {t1:?} lower {:?} simplify {:?} fuse {:?} instance {:?}; {} bytes", t2 - t1, t3 - t2, t4 - t3, t.elapsed() - t4, instance.bytes());
+    println!(
+        "check {t1:?} lower {:?} simplify {:?} fuse {:?} instance {:?}; {} bytes",
+        t2 - t1,
+        t3 - t2,
+        t4 - t3,
+        t.elapsed() - t4,
+        instance.bytes()
+    );
     let call = Call { entry, batch: Some(batch), ..Call::default() };
     let mut given = Tensors::new();
     for i in &program.inputs {
         if matches!(i.role, compiler::ir::Role::Data | compiler::ir::Role::Record) {
             let shape: Vec<usize> = i.axes.iter().map(|a| program.size(*a)).collect();
             let n = shape.iter().product::<usize>();
-            let data = (0..n).map(|k| if i.name.contains("first") { 0.0 } else { ((k * 7919) % 1000) as f64 / 1000.0 - 0.5 }).collect();
+            let data =
+                (0..n).map(|k| if i.name.contains("first") { 0.0 } else { ((k * 7919) % 1000) as f64 / 1000.0 - 0.5 }).collect();
             given.insert(i.name.clone(), Tensor { shape, data });
         }
     }
@@ -67,5 +75,13 @@ fn main() {
         times.push(t.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
-    println!("{} {} {}: median {:.2} ms, best {:.2}; first output {:?}", model.name, entry.name(), level.name(), times[7], times[0], &instance.output(0)[..1]);
+    println!(
+        "{} {} {}: median {:.2} ms, best {:.2}; first output {:?}",
+        model.name,
+        entry.name(),
+        level.name(),
+        times[7],
+        times[0],
+        &instance.output(0)[..1]
+    );
 }

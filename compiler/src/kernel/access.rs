@@ -1,5 +1,7 @@
 //! What a statement or a kernel touches: one table for all that asks, whatever the statement.
 
+use std::collections::BTreeSet;
+
 use super::{Base, BufferId, Contract, Gemm, Mode, Pack, Stmt, View, Work, packed_len};
 
 /// What happens to the entries of a view.
@@ -181,6 +183,35 @@ impl Pack {
 }
 
 impl Work {
+    /// The buffers that it reads.
+    pub fn reads(&self) -> BTreeSet<BufferId> {
+        self.touched(|role| role.reads())
+    }
+
+    /// The buffers that it writes.
+    pub fn writes(&self) -> BTreeSet<BufferId> {
+        self.touched(|role| role.writes()).into_iter().chain(self.fills()).collect()
+    }
+
+    fn touched(&self, how: impl Fn(Role) -> bool) -> BTreeSet<BufferId> {
+        fn body(stmts: &[Stmt], found: &mut Vec<(BufferId, Role)>) {
+            for stmt in stmts {
+                found.extend(stmt.accesses().iter().filter_map(|a| Some((a.buffer()?, a.role))));
+                if let Stmt::Loop { body: inner, .. } = stmt {
+                    body(inner, found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        match self {
+            Work::Tile(tile) => body(&tile.body, &mut found),
+            Work::Contract(c) => found.extend(c.accesses().iter().filter_map(|a| Some((a.buffer()?, a.role)))),
+            Work::Pack(pack) => found.extend(pack.from_access().buffer().map(|id| (id, Role::Read))),
+            Work::Random(_) => {}
+        }
+        found.into_iter().filter(|(_, role)| how(*role)).map(|(id, _)| id).collect()
+    }
+
     /// The buffer that is filled from its start, not by way of a view.
     pub fn fills(&self) -> Option<BufferId> {
         match self {

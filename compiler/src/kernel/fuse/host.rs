@@ -10,7 +10,9 @@ use super::spot::{self, Affine, At, Spot};
 use super::tile::{Block, TileBuilder, has_room, lanes, named_back};
 use super::{Fuser, Result, Rows};
 use crate::ir::{AxisId, Direction, Graph, Noise, Op, Scan, ValueId};
-use crate::kernel::{Base, BufferKind, Contract, Copy, Kernel, LANES, Lanes, Notes, Random, Step, Stmt, Tile, View, Work};
+use crate::kernel::{
+    Base, BufferId, BufferKind, Contract, Copy, Kernel, LANES, Lanes, Notes, Random, Step, Stmt, Tile, View, Work,
+};
 
 /// The steps of a graph whose inputs, or parameters, are at `params` and whose results are wanted at `wanted`: those that
 /// depend on parameters of the model alone, and the others.
@@ -54,9 +56,7 @@ pub(crate) fn steps(
             copies.push(host.copy(fuser, *v, &from, to, "an array of the caller is given as it is"));
         }
     }
-    if !copies.is_empty() {
-        steps.push(Step::Launch(copies));
-    }
+    launch(copies, &mut steps);
     Ok((prepare, steps))
 }
 
@@ -101,12 +101,8 @@ impl Host<'_> {
             }
         }
         before.append(&mut fuser.packing);
-        if !before.is_empty() {
-            out.push(Step::Launch(before));
-        }
-        if !kernels.is_empty() {
-            out.push(Step::Launch(kernels));
-        }
+        launch(before, out);
+        launch(kernels, out);
         out.extend(loops);
         Ok(())
     }
@@ -511,6 +507,23 @@ impl Host<'_> {
             (How::Tile, _) if next.rows != group.rows => format!("`{op}` goes along other rows"),
             (How::Tile, _) => "something that crosses rows lies between".to_string(),
         }
+    }
+}
+
+/// Launches kernels in order, together as far as none reads what another writes.
+fn launch(kernels: Vec<Kernel>, out: &mut Vec<Step>) {
+    let mut together: Vec<Kernel> = Vec::new();
+    let mut written: HashSet<BufferId> = HashSet::new();
+    for kernel in kernels {
+        if kernel.work.reads().iter().any(|id| written.contains(id)) {
+            out.push(Step::Launch(std::mem::take(&mut together)));
+            written.clear();
+        }
+        written.extend(kernel.work.writes());
+        together.push(kernel);
+    }
+    if !together.is_empty() {
+        out.push(Step::Launch(together));
     }
 }
 
