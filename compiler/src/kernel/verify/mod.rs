@@ -23,6 +23,8 @@
 
 mod flow;
 mod region;
+#[cfg(test)]
+mod tests;
 mod tile;
 
 use std::collections::{BTreeMap, BTreeSet};

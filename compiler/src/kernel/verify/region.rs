@@ -73,26 +73,33 @@ impl Region {
         self.apart_by(other, counts).into_iter().any(|offsets| meet(offsets, [&dims[0], &dims[1]]))
     }
 
+    /// No two rows have a place in common. Asked of strides that nest; others are taken to meet.
+    pub(super) fn rows_apart(&self) -> bool {
+        let dims = self.dims.iter().copied().filter(|(_, stride)| *stride > 0).collect();
+        Region { dims, ..self.clone() }.distinct()
+    }
+
     /// Whether a row of the other touches a place that another row of this, a written one, has.
     pub(super) fn rows_meet(&self, other: &Region, counts: &Counts) -> bool {
-        let by_row = |region: &Region, offset: usize, f: &mut dyn FnMut(usize, Option<usize>)| match &region.rows {
+        // Places are listed with the number of their row, from 1.
+        let by_row = |region: &Region, offset: usize, f: &mut dyn FnMut(usize, Option<u32>)| match &region.rows {
             None => each_place(offset, &region.dims, &mut |place| f(place, None)),
             Some(rows) => {
                 let mut row = 0;
                 each_place(0, rows, &mut |further| {
-                    each_place(offset + further, &region.dims, &mut |place| f(place, Some(row)));
                     row += 1;
+                    each_place(offset + further, &region.dims, &mut |place| f(place, Some(row)));
                 });
             }
         };
+        let span = span(self.all());
         self.apart_by(other, counts).into_iter().any(|[mine, others]| {
-            let mut rows: BTreeMap<usize, Option<usize>> = BTreeMap::new();
-            by_row(self, mine, &mut |place, row| {
-                rows.insert(place, row);
-            });
+            let mut rows: Vec<u32> = vec![0; span + 1];
+            by_row(self, mine, &mut |place, row| rows[place - mine] = row.unwrap_or(u32::MAX));
             let mut met = false;
             by_row(other, others, &mut |place, row| {
-                met = met || rows.get(&place).is_some_and(|mine| row.is_none() || *mine != row);
+                let found = place.checked_sub(mine).and_then(|at| rows.get(at)).copied().unwrap_or(0);
+                met = met || (found != 0 && row != Some(found));
             });
             met
         })

@@ -87,6 +87,9 @@ impl Check<'_> {
                 }
                 let [x, y] = [a, b].map(|access| Region::of(access, &tile.rows, &counts, &self.counts));
                 let (Some(x), Some(y)) = (x, y) else { continue };
+                if a.same_places(b) && x.rows_apart() {
+                    continue;
+                }
                 // Each place has one row that writes it, else `a` and itself meet; so the writer's rows are looked up.
                 let (written, other) = if a.role.writes() { (x, y) } else { (y, x) };
                 let meets = written.meets(&other, &counts) && written.rows_meet(&other, &counts);
