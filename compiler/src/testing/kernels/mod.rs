@@ -6,6 +6,8 @@
 
 mod body;
 mod map;
+#[cfg(test)]
+mod tests;
 
 use super::Rng;
 use crate::ir::Noise;
