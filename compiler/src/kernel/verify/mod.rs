@@ -251,15 +251,9 @@ impl<'a> Check<'a> {
         ensure!(last < len, "{name}: it goes to place {last} of {len}");
         if access.role.writes() {
             self.whole_vectors(access, rows)?;
-            let mut kept = asked.clone();
-            if access.reduces {
-                let entries = view.strides.iter().zip(&mut kept.dims).filter(|(stride, _)| **stride == 0);
-                entries.for_each(|(_, size)| *size = 1);
-            }
-            let kept = Region::of(&kept, rows, &self.counts, &self.counts);
             // Places along an axis meet the dimensions that are scattered, on purpose.
             let scatters = access.beyond.is_some();
-            ensure!(scatters || kept.is_none_or(|r| r.distinct()), "{name}: a place is written twice");
+            ensure!(scatters || region.distinct(), "{name}: a place is written twice");
         }
         Ok(())
     }

@@ -31,6 +31,10 @@ impl Region {
         let view = access.view;
         let mut dims: Vec<(usize, usize)> = access.dims.iter().copied().zip(view.strides.iter().copied()).collect();
         dims.extend(access.beyond);
+        if access.reduces {
+            // Reduced: of no entries as well there is a result.
+            dims.iter_mut().filter(|(_, stride)| *stride == 0).for_each(|(size, _)| *size = 1);
+        }
         let count = rows.iter().product();
         let rows = match &view.lanes {
             _ if access.buffer().is_none() => Some(Vec::new()),
@@ -136,9 +140,10 @@ pub(super) fn in_step(a: &Access<'_>, b: &Access<'_>, rows: usize, counts: &Coun
         let loops = access.view.loops.iter().map(|(id, stride)| (counts[id], *stride));
         dims.chain(loops).filter(|(size, _)| *size > 1).map(|(_, stride)| stride).collect()
     };
+    let needed = if a.whole || b.whole { padded(rows) } else { rows };
     let apart = a.view.offset.abs_diff(b.view.offset);
     let common = strides(a).into_iter().chain(strides(b)).fold(apart, gcd);
-    common == 0 || common >= rows
+    common == 0 || common >= needed
 }
 
 fn gcd(a: usize, b: usize) -> usize {

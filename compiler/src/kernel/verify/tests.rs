@@ -161,6 +161,11 @@ fn one_change_for_each_rule() {
         (gather, "gather [2] size 3 stride 2: $3[1] = $3[1] at %7[1] splat", "from and to meet"),
         (scatter, "scatter [7] size 6 stride 1: $2[0] += $2[1] at %7[0] splat", "from and to meet"),
         (copy_x, "copy [6]: $0[1] = %0[1] rows [30, 6]\ncopy [3]: $0[1] = $0@1[1]", "from and to meet"),
+        (
+            "store $2[1] = r2",
+            "store $2[1] = r2\n}\nmap [8, 0] {\nr0 = const 1\nsum $2[1, 0] = r0",
+            "store 0: it goes to place 7 of 7",
+        ),
         // places along an axis
         (gather, "gather [2] size 4 stride 2: $4[1] = $3[1] at %7[1] splat", "from: it goes to place 7 of 6"),
         (scatter, "scatter [7] size 7 stride 1: $3[0] += $2[1] at %7[0] splat", "to: it goes to place 6 of 6"),
@@ -191,6 +196,11 @@ fn one_change_for_each_rule() {
         ("r1 = load %3[32]", "r1 = load %3[0] splat", "rows meet in %3: map's store 0 and map's load 1"),
         ("r1 = load %3[32]", "r1 = load %3@1[32]", "rows meet in %3"),
         (output, "copy [7]: %5[20] = %3[32]\ncopy [3]: %4[32] = %4@1[32]", "from and to meet"),
+        (
+            store,
+            "store %3[]{t0: 32} = r2\n}\ncopy []: $2[] = %3@24[]\nmap [] {\nr0 = const 2\nr1 = const 2\nr2 = const 2",
+            "rows meet in %3",
+        ),
         // launches
         (contract, "contract sums rows 20 n [7]: %6[1] splat = %5[20]", "`last` and `sums` of one launch meet in %5"),
         (contract, "contract sums rows 20: %6[] splat = %3[]\nrandom n draw 0 uniform: %3", "of one launch meet in %3"),

@@ -3,8 +3,11 @@
 use super::body::Body;
 use crate::kernel::{Base, Binary, Instr, Lanes, Map, Mode, Reg, Stmt, Store, Unary, View};
 
-/// Functions that are smooth everywhere, and how large their values get.
-const SMOOTH: [(Unary, fn(f64) -> f64); 5] = [
+/// How large a function's values get where its operand is at most so large.
+type Bound = fn(f64) -> f64;
+
+/// Functions that are smooth everywhere.
+const SMOOTH: [(Unary, Bound); 5] = [
     (Unary::Tanh, |_| 1.0),
     (Unary::Sigmoid, |_| 1.0),
     (Unary::Softplus, |x| x + 1.0),
