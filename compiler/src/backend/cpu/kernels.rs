@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::dots::{self, LEFT, RIGHT, Segment};
 use super::gemm::{self, Panel};
 use super::simd;
-use super::strip::{self, Arg, Function, StripFn};
+use super::strip::{self, Arg, Decay, DecayFn, Function, StripFn};
 use crate::kernel::{Binary, Unary};
 
 /// What a strip operation computes.
@@ -30,6 +30,8 @@ pub(super) struct Kernels {
     pub name: &'static str,
     /// The strip operation, and which of its operands are splats.
     pub strip: fn(Op, [bool; 3]) -> StripFn,
+    /// The step of a recurrence, and whether its second rate is a splat.
+    pub decay: fn(bool) -> DecayFn,
     pub panel: unsafe fn(&Panel),
     pub dots: unsafe fn(&[*const f32; LEFT], &[*const f32; RIGHT], &[Segment], &mut [[f32; RIGHT]; LEFT]),
     pub sums: unsafe fn(&[*const f32; LEFT], &[Segment], &mut [f32; LEFT]),
@@ -50,6 +52,15 @@ macro_rules! instruction_set {
             $(#[target_feature(enable = $feature)])?
             unsafe fn fold<F: Function, const A: bool, const B: bool>(n: usize, to: Arg, from: &[Arg; 3]) {
                 unsafe { strip::fold::<$simd, F, A, B>(n, to, from) }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn decaying<const SPLAT: bool>(n: usize, args: &Decay<Arg>) {
+                unsafe { strip::decay::<$simd, SPLAT>(n, args) }
+            }
+
+            fn decay(splat: bool) -> DecayFn {
+                if splat { decaying::<true> } else { decaying::<false> }
             }
 
             $(#[target_feature(enable = $feature)])?
@@ -134,7 +145,7 @@ macro_rules! instruction_set {
                 }
             }
 
-            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, panel, dots, sums };
+            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panel, dots, sums };
         }
     };
 }

@@ -9,7 +9,7 @@ use crate::kernel::{Binary, Instr, LANES, Lanes, Map, Mode, Reg, Store, Tile, Un
 use super::kernels::{Kernels, Op};
 use super::memory::Memory;
 use super::place::{Block, Place, Worker};
-use super::strip::{Arg, StripFn};
+use super::strip::{Arg, Decay, DecayFn, StripFn};
 
 /// Lane vectors of a strip.
 pub(super) const STRIP: usize = 16;
@@ -17,8 +17,9 @@ pub(super) const STRIP: usize = 16;
 /// A map, ready to run.
 #[derive(Debug)]
 pub(super) struct MapCode {
-    /// Sizes of the outer dimensions, outermost first.
+    /// Sizes of the outer dimensions, outermost first; of the one around the innermost, and of the innermost.
     outer: Vec<usize>,
+    middle: usize,
     inner: usize,
     /// Loads, then stores.
     views: Vec<ViewCode>,
@@ -31,8 +32,9 @@ pub(super) struct MapCode {
 #[derive(Debug)]
 struct ViewCode {
     place: Place,
-    /// Along the outer dimensions and the inner one.
+    /// Steps along the dimensions.
     outer: Vec<usize>,
+    middle: usize,
     inner: usize,
     kind: Kind,
 }
@@ -47,10 +49,9 @@ enum Kind {
 
 /// Operands are numbers in the table of arguments: temporaries, then views, then constants.
 #[derive(Debug)]
-struct OpCode {
-    run: StripFn,
-    to: usize,
-    from: [usize; 3],
+enum OpCode {
+    Strip { run: StripFn, to: usize, from: [usize; 3] },
+    Decay { run: DecayFn, args: Decay<usize> },
 }
 
 /// What the worker keeps for maps, large enough for any of its program's.
@@ -59,7 +60,6 @@ pub(super) struct Scratch {
     strips: Memory,
     args: Vec<Arg>,
     index: Vec<usize>,
-    cursors: Vec<Arg>,
 }
 
 /// How much of it, by field.
@@ -68,29 +68,18 @@ pub(super) struct Needs {
     strips: usize,
     args: usize,
     index: usize,
-    cursors: usize,
 }
 
 impl Needs {
     pub(super) fn max(self, other: Needs) -> Needs {
-        Needs {
-            strips: self.strips.max(other.strips),
-            args: self.args.max(other.args),
-            index: self.index.max(other.index),
-            cursors: self.cursors.max(other.cursors),
-        }
+        Needs { strips: self.strips.max(other.strips), args: self.args.max(other.args), index: self.index.max(other.index) }
     }
 }
 
 impl Scratch {
     pub(super) fn new(needs: Needs) -> Scratch {
         let none = Arg { at: std::ptr::null_mut(), step: 0 };
-        Scratch {
-            strips: Memory::new(needs.strips * STRIP * LANES),
-            args: vec![none; needs.args],
-            index: vec![0; needs.index],
-            cursors: vec![none; needs.cursors],
-        }
+        Scratch { strips: Memory::new(needs.strips * STRIP * LANES), args: vec![none; needs.args], index: vec![0; needs.index] }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -101,21 +90,20 @@ impl Scratch {
 impl MapCode {
     pub(super) fn needs(&self) -> Needs {
         let args = self.temporaries + self.views.len() + self.constants.len();
-        Needs { strips: self.temporaries, args, index: self.outer.len(), cursors: self.views.len() }
+        Needs { strips: self.temporaries, args, index: self.outer.len() }
     }
 
     /// # Safety
     /// The views are inside their buffers and locals for this block; the machine has the kernels' instruction set;
     /// nobody else writes what is read or touches what is written; `scratch` fits.
     pub(super) unsafe fn run(&self, worker: &Worker, block: Block, scratch: &mut Scratch) {
-        let Scratch { strips, args, index, cursors } = scratch;
-        let strip = |i: usize| Arg { at: strips.at().wrapping_add(i * STRIP * LANES), step: LANES };
+        let Scratch { strips, args, index } = scratch;
         let (temporaries, views) = (self.temporaries, self.views.len());
         for (i, arg) in args[..temporaries].iter_mut().enumerate() {
-            *arg = strip(i);
+            *arg = Arg { at: strips.at().wrapping_add(i * STRIP * LANES), step: LANES };
         }
-        for (view, cursor) in self.views.iter().zip(&mut **cursors) {
-            *cursor = Arg { at: view.place.at(worker, block), step: view.inner };
+        for (arg, view) in args[temporaries..].iter_mut().zip(&self.views) {
+            *arg = Arg { at: view.place.at(worker, block), step: view.inner };
         }
         for (arg, constant) in args[temporaries + views..].iter_mut().zip(&self.constants) {
             *arg = Arg { at: std::ptr::from_ref(constant).cast_mut(), step: 0 };
@@ -123,33 +111,59 @@ impl MapCode {
         let index = &mut index[..self.outer.len()];
         index.fill(0);
         loop {
-            for (view, cursor) in self.views.iter().zip(&**cursors) {
-                if let Kind::Fold(first) = view.kind
-                    && view.outer.iter().zip(&*index).all(|(step, i)| *step > 0 || *i == 0)
-                {
-                    for j in 0..if view.inner == 0 { 1 } else { self.inner } {
-                        // SAFETY: an entry of the view.
-                        unsafe { *cursor.at.add(j * view.inner).cast::<[f32; LANES]>() = [first; LANES] };
+            for middle in 0..self.middle {
+                // SAFETY: the caller's contract.
+                unsafe { self.begin_folds(&args[temporaries..], index, middle) };
+                for start in (0..self.inner).step_by(STRIP) {
+                    let n = STRIP.min(self.inner - start);
+                    for op in &self.code {
+                        // SAFETY: arguments are temporaries of STRIP vectors, entries of views, or constants.
+                        unsafe { op.run(n, args) };
                     }
+                    args[temporaries..][..views].iter_mut().for_each(|arg| arg.at = arg.at.wrapping_add(n * arg.step));
                 }
-            }
-            for start in (0..self.inner).step_by(STRIP) {
-                let n = STRIP.min(self.inner - start);
-                for (arg, cursor) in args[temporaries..].iter_mut().zip(&cursors[..views]) {
-                    *arg = Arg { at: cursor.at.wrapping_add(start * cursor.step), step: cursor.step };
-                }
-                for op in &self.code {
-                    // SAFETY: arguments are temporaries of STRIP vectors, entries of views, or constants.
-                    unsafe { (op.run)(n, args[op.to], &op.from.map(|i| args[i])) };
+                for (arg, view) in args[temporaries..].iter_mut().zip(&self.views) {
+                    arg.at = arg.at.wrapping_add(view.middle).wrapping_sub(self.inner * arg.step);
                 }
             }
             let Some(d) = (0..index.len()).rev().find(|d| index[*d] + 1 < self.outer[*d]) else { return };
-            for (view, cursor) in self.views.iter().zip(&mut **cursors) {
-                let back: usize = (d + 1..index.len()).map(|d| view.outer[d] * (self.outer[d] - 1)).sum();
-                cursor.at = cursor.at.wrapping_add(view.outer[d]).wrapping_sub(back);
+            for (arg, view) in args[temporaries..].iter_mut().zip(&self.views) {
+                let inside: usize = (d + 1..index.len()).map(|d| view.outer[d] * (self.outer[d] - 1)).sum();
+                arg.at = arg.at.wrapping_add(view.outer[d]).wrapping_sub(inside + view.middle * self.middle);
             }
             index[d] += 1;
             index[d + 1..].fill(0);
+        }
+    }
+
+    /// Sums and maxima begin wherever all dimensions that they do not have are at their first entry.
+    ///
+    /// # Safety
+    /// The arguments are the views' at the start of the innermost dimension.
+    unsafe fn begin_folds(&self, args: &[Arg], index: &[usize], middle: usize) {
+        for (view, arg) in self.views.iter().zip(args) {
+            let Kind::Fold(first) = view.kind else { continue };
+            let outer = view.outer.iter().zip(index).all(|(step, i)| *step > 0 || *i == 0);
+            if outer && (view.middle > 0 || middle == 0) {
+                for j in 0..if view.inner == 0 { 1 } else { self.inner } {
+                    // SAFETY: an entry of the view.
+                    unsafe { *arg.at.add(j * view.inner).cast::<[f32; LANES]>() = [first; LANES] };
+                }
+            }
+        }
+    }
+}
+
+impl OpCode {
+    /// # Safety
+    /// The arguments are good for `n` steps, as the operation's function needs them.
+    unsafe fn run(&self, n: usize, args: &[Arg]) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match self {
+                OpCode::Strip { run, to, from } => run(n, args[*to], &from.map(|i| args[i])),
+                OpCode::Decay { run, args: decay } => run(n, &decay.map(|i| args[i])),
+            }
         }
     }
 }
@@ -158,7 +172,9 @@ impl MapCode {
 pub(super) fn compile(map: &Map, tile: &Tile, kernels: &Kernels) -> MapCode {
     let all: Vec<&View> = map.loads.iter().chain(map.stores.iter().map(|s| &s.to)).collect();
     let (mut sizes, mut strides) = merged(&map.dims, &all);
+    long_inside(&mut sizes, &mut strides);
     let inner = sizes.pop().unwrap_or(1);
+    let middle = sizes.pop().unwrap_or(1);
     let kinds = map.loads.iter().map(|_| Kind::Load).chain(map.stores.iter().map(|s| kind(s, &map.dims)));
     let views: Vec<ViewCode> = all
         .iter()
@@ -168,20 +184,38 @@ pub(super) fn compile(map: &Map, tile: &Tile, kernels: &Kernels) -> MapCode {
             place: Place::new(view, Some(tile)),
             // Without dimensions there is one entry and no next one.
             inner: strides[v].pop().unwrap_or(LANES),
+            middle: strides[v].pop().unwrap_or(0),
             outer: std::mem::take(&mut strides[v]),
             kind,
         })
         .collect();
-    let mut code = Emit::new(map, views, kernels);
-    code.emit();
-    let Emit { views, constants, ops, temporaries, .. } = code;
+    let mut emit = Emit::new(map, views);
+    emit.emit();
+    emit.decays();
+    let Emit { views, constants, ops, temporaries, .. } = emit;
     let table = |at: At| match at {
         At::Temporary(i) => i,
         At::View(v) => temporaries + v,
         At::Constant(c) => temporaries + views.len() + c,
     };
-    let code = ops.iter().map(|op| OpCode { run: op.run, to: table(op.to), from: op.from.map(table) }).collect();
-    MapCode { outer: sizes, inner, views, constants, temporaries, code }
+    let code = ops.iter().map(|op| match *op {
+        Emitted::Strip { op, splats, to, from } => {
+            OpCode::Strip { run: (kernels.strip)(op, splats), to: table(to), from: from.map(table) }
+        }
+        Emitted::Decay { splat, args } => OpCode::Decay { run: (kernels.decay)(splat), args: args.map(table) },
+    });
+    let code = code.collect();
+    MapCode { outer: sizes, middle, inner, views, constants, temporaries, code }
+}
+
+/// A dimension that is too short for a strip changes places with the longest.
+fn long_inside(sizes: &mut [usize], strides: &mut [Vec<usize>]) {
+    let Some(last) = sizes.len().checked_sub(1) else { return };
+    let longest = (0..sizes.len()).max_by_key(|d| (sizes[*d], *d)).unwrap_or(last);
+    if sizes[last] < STRIP && sizes[longest] >= 2 * sizes[last] {
+        sizes.swap(longest, last);
+        strides.iter_mut().for_each(|s| s.swap(longest, last));
+    }
 }
 
 /// A sum or maximum that has every dimension is a plain store.
@@ -222,16 +256,34 @@ enum At {
     Constant(usize),
 }
 
-struct Emitted {
-    run: StripFn,
-    to: At,
-    from: [At; 3],
+#[derive(Debug, Clone, Copy)]
+enum Emitted {
+    Strip { op: Op, splats: [bool; 3], to: At, from: [At; 3] },
+    Decay { splat: bool, args: Decay<At> },
+}
+
+impl Emitted {
+    fn to(&self) -> At {
+        match self {
+            Emitted::Strip { to, .. } => *to,
+            Emitted::Decay { args, .. } => args.to,
+        }
+    }
+
+    fn reads(&self) -> Vec<At> {
+        match self {
+            Emitted::Strip { from, .. } => from.to_vec(),
+            Emitted::Decay { args, .. } => {
+                let read = args.read.iter().flatten();
+                args.rate.iter().chain(&args.input).chain([&args.state]).chain(read).copied().collect()
+            }
+        }
+    }
 }
 
 /// Instructions to operations.
 struct Emit<'a> {
     map: &'a Map,
-    kernels: &'a Kernels,
     views: Vec<ViewCode>,
     constants: Vec<f32>,
     ops: Vec<Emitted>,
@@ -246,7 +298,7 @@ struct Emit<'a> {
 }
 
 impl<'a> Emit<'a> {
-    fn new(map: &'a Map, views: Vec<ViewCode>, kernels: &'a Kernels) -> Emit<'a> {
+    fn new(map: &'a Map, views: Vec<ViewCode>) -> Emit<'a> {
         let count = map.code.len();
         let mut uses = vec![Vec::new(); count];
         for (s, store) in map.stores.iter().enumerate() {
@@ -259,7 +311,6 @@ impl<'a> Emit<'a> {
         }
         let mut emit = Emit {
             map,
-            kernels,
             views,
             constants: Vec::new(),
             ops: Vec::new(),
@@ -329,6 +380,33 @@ impl<'a> Emit<'a> {
         for s in stores.filter(|s| self.view(*s).kind == Kind::Set).collect::<Vec<_>>() {
             self.store(s, count + s);
         }
+    }
+
+    /// Joins the operations of a recurrence's step where nothing else needs what they leave in between.
+    fn decays(&mut self) {
+        let mut i = 0;
+        while i < self.ops.len() {
+            if let Some((joined, count)) = decay(&self.ops[i..]) {
+                let between = [i, i + 1].map(|i| self.ops[i].to());
+                if between.iter().all(|to| matches!(to, At::Temporary(_)) && !self.read_after(i + 3, *to)) {
+                    self.ops.splice(i..i + count, [joined]);
+                }
+            }
+            i += 1;
+        }
+    }
+
+    /// Whether an operation from `from` on reads what is at a place now.
+    fn read_after(&self, from: usize, at: At) -> bool {
+        for op in &self.ops[from..] {
+            if op.reads().contains(&at) {
+                return true;
+            }
+            if op.to() == at {
+                return false;
+            }
+        }
+        false
     }
 
     /// The operation of an instruction and its registers.
@@ -432,7 +510,7 @@ impl<'a> Emit<'a> {
         };
         let from: [At; 3] = std::array::from_fn(|i| *args.get(i).unwrap_or(&args[0]));
         let splats = std::array::from_fn(|i| i < args.len() && splat(from[i]));
-        self.ops.push(Emitted { run: (self.kernels.strip)(op, splats), to, from });
+        self.ops.push(Emitted::Strip { op, splats, to, from });
         to
     }
 
@@ -443,6 +521,41 @@ impl<'a> Emit<'a> {
             self.constants.len() - 1
         }))
     }
+}
+
+/// Four operations in a row that are a recurrence's step, or three of them without the sum:
+/// `t = exp(a b); u = c d; h = t h + u; y += h f`, the first two in any order.
+fn decay(ops: &[Emitted]) -> Option<(Emitted, usize)> {
+    let strip = |i: usize| match ops.get(i) {
+        Some(Emitted::Strip { op, splats, to, from }) => Some((*op, *splats, *to, *from)),
+        _ => None,
+    };
+    let (first, second, (op, splats, to, [x, y, z])) = (strip(0)?, strip(1)?, strip(2)?);
+    let (exp, mul) = if first.0 == Op::ExpMul { (first, second) } else { (second, first) };
+    let state = if x == exp.2 { y } else { x };
+    let vectors = |splats: [bool; 3]| !splats.contains(&true);
+    let fits = (exp.0, mul.0, op) == (Op::ExpMul, Op::Binary(Binary::Mul), Op::MulAdd)
+        && (x == exp.2 || y == exp.2)
+        && z == mul.2
+        && exp.2 != mul.2
+        && state != exp.2
+        && state != mul.2
+        && vectors(mul.1)
+        && vectors(splats)
+        && !(exp.1[0] && exp.1[1])
+        // What the first operation leaves is not read by the second.
+        && !second.3.contains(&first.2);
+    if !fits {
+        return None;
+    }
+    let rate = if exp.1[0] { [exp.3[1], exp.3[0]] } else { [exp.3[0], exp.3[1]] };
+    let read = strip(3).and_then(|(op, splats, sum, [a, b, _])| {
+        let factor = if a == to { b } else { a };
+        let fits = op == Op::SumMul && (a == to || b == to) && factor != to && vectors(splats);
+        fits.then_some([factor, sum])
+    });
+    let args = Decay { rate, state, input: [mul.3[0], mul.3[1]], to, read };
+    Some((Emitted::Decay { splat: exp.1[0] || exp.1[1], args }, if read.is_some() { 4 } else { 3 }))
 }
 
 fn arity(op: Op) -> usize {

@@ -124,3 +124,70 @@ pub(super) unsafe fn fold<S: Simd, F: Function, const A: bool, const B: bool>(n:
         }
     }
 }
+
+/// The operands of [`decay`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decay<T> {
+    pub rate: [T; 2],
+    pub state: T,
+    pub input: [T; 2],
+    pub to: T,
+    /// What the new state is multiplied by, and where the sum of that goes.
+    pub read: Option<[T; 2]>,
+}
+
+impl<T: Copy> Decay<T> {
+    pub(super) fn map<U>(&self, f: impl Fn(T) -> U) -> Decay<U> {
+        Decay {
+            rate: self.rate.map(&f),
+            state: f(self.state),
+            input: self.input.map(&f),
+            to: f(self.to),
+            read: self.read.map(|read| read.map(&f)),
+        }
+    }
+}
+
+/// Computes `n` lane vectors of a recurrence's step.
+///
+/// # Safety
+/// That of [`StripFn`], for all arguments; `read`'s second is one lane vector, which overlaps nothing else.
+pub(super) type DecayFn = unsafe fn(n: usize, args: &Decay<Arg>);
+
+/// `to = exp(r0 r1) state + i0 i1; sum += to read`: the step of a selective scan, all of it in registers. The second rate
+/// may be a splat.
+///
+/// # Safety
+/// That of [`DecayFn`].
+#[inline(always)]
+pub(super) unsafe fn decay<S: Simd, const SPLAT: bool>(n: usize, args: &Decay<Arg>) {
+    // SAFETY: the caller's contract; offsets stay below n steps.
+    unsafe {
+        let at = |arg: Arg, j: usize| arg.at.add(j * arg.step);
+        let Decay { rate, state, input, to, read } = *args;
+        let mut total = [S::splat(0.0); 4];
+        for (v, total) in total.iter_mut().enumerate().take(LANES / S::W) {
+            if let Some([_, sum]) = read {
+                *total = S::load(sum.at.add(v * S::W));
+            }
+        }
+        for j in 0..n {
+            for (v, total) in total.iter_mut().enumerate().take(LANES / S::W) {
+                let lane = v * S::W;
+                let rate = S::mul(operand::<S, false>(at(rate[0], j), lane), operand::<S, SPLAT>(at(rate[1], j), lane));
+                let [i, k] = input.map(|arg| S::load(at(arg, j).add(lane)));
+                let state = S::load(at(state, j).add(lane));
+                let new = S::fma(math::exp::<S>(rate), state, S::mul(i, k));
+                S::store(at(to, j).add(lane), new);
+                if let Some([factor, _]) = read {
+                    *total = S::fma(new, S::load(at(factor, j).add(lane)), *total);
+                }
+            }
+        }
+        for (v, total) in total.iter().enumerate().take(LANES / S::W) {
+            if let Some([_, sum]) = read {
+                S::store(sum.at.add(v * S::W), *total);
+            }
+        }
+    }
+}
