@@ -1,0 +1,1 @@
+//! Texts that grow in one way.
