@@ -1,6 +1,8 @@
 //! Acting: the action at a step, and the state that reaches from one step to the next.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::value::Value;
 use super::{ACT, Ctx, Site, TRAIN};

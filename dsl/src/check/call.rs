@@ -1,6 +1,6 @@
 //! Calls: arguments, functions, blocks, distributions.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use std::rc::Rc;
 
 use super::bind::Owner;

@@ -1,6 +1,6 @@
 //! Expressions.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use std::rc::Rc;
 
 use super::builtins::Builtin;

@@ -1,6 +1,6 @@
 //! The end of a check: time, reachability, and the model as a plain value.
 
-use std::collections::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 
 use super::act::ActBuild;
 use super::objective::Objective;

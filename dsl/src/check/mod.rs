@@ -41,7 +41,7 @@ mod through;
 pub(crate) mod time;
 mod value;
 
-use std::collections::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 
 use crate::ast::Item;
 use crate::diagnostics::{Code, Diagnostic};

@@ -1,6 +1,6 @@
 //! Nets, heads, memories and parameters: blocks instantiated once, which every call shares.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use std::rc::Rc;
 
 use super::bind::Owner;

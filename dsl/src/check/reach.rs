@@ -1,6 +1,6 @@
 //! Gradients: what depends on what, and which losses train which parameters.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 
 use super::call::Arg;
 use super::expr::written;

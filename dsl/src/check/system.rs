@@ -3,7 +3,7 @@
 //! A family's type comes from its declaration (a latent's or a memory's name) or from its first equation; base cases
 //! come first, so that a recurrence knows what it is a recurrence of.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::rc::Rc;
 
 use super::expr::walk;
