@@ -298,7 +298,6 @@ fn inherit<'a>(
     if let Some(first) = chain.first().filter(|_| chain.len() > MAX_EXTENDS) {
         diagnostics.push(
             Diagnostic::new(Code::TooLarge, first.span, format!("`{}` inherits through more than {MAX_EXTENDS} models", first.text))
-                .note("each extends the next, and there is no circle among them")
                 .help("let it extend an earlier one of them"),
         );
         return None;

@@ -421,6 +421,9 @@ impl<'a> Ctx<'a> {
 
     /// The whole check, in order.
     fn model(&mut self) -> Option<hir::Model> {
+        if !self.names_fit() {
+            return None;
+        }
         self.declare();
         self.declare_modules();
         self.declare_systems();
