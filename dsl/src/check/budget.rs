@@ -2,6 +2,7 @@
 //! the checker busy for long: about two seconds at most on a machine of today.
 
 use super::Ctx;
+use super::value::Value;
 use crate::ast::MemberKind;
 use crate::diagnostics::{Code, Diagnostic};
 use crate::source::Span;
@@ -18,6 +19,9 @@ pub(super) const EQUATION: usize = 200;
 /// Names that a model may declare beside its equations, losses and metrics: some are looked for one by one.
 const MAX_NAMES: usize = 4_000;
 
+/// Values that a record or a list may hold, those of its fields and entries among them.
+const MAX_PARTS: usize = 10_000;
+
 /// What the models before this one have cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
@@ -33,7 +37,7 @@ impl Spent {
     }
 }
 
-impl Ctx<'_> {
+impl<'a> Ctx<'a> {
     /// Whether the model declares no more names than can be looked for.
     pub(super) fn names_fit(&mut self) -> bool {
         let names = self.flat.members.iter().map(|member| match &member.kind {
@@ -52,6 +56,17 @@ impl Ctx<'_> {
             );
         }
         names <= MAX_NAMES
+    }
+
+    /// A record or a list that was just made, unless it holds too many values.
+    pub(super) fn held(&mut self, value: Value<'a>, span: Span) -> Value<'a> {
+        let parts = value.parts(MAX_PARTS + 1);
+        if parts > MAX_PARTS {
+            let most = super::thousands(&MAX_PARTS.to_string());
+            return self.error(Code::TooLarge, span, format!("this holds more than {most} values"));
+        }
+        self.spend_work(parts, span);
+        value
     }
 
     /// Counts the evaluation of an expression; false where there is nothing left to spend, or enough has been told.

@@ -95,7 +95,7 @@ fn two_megabytes_of_the_same() {
 
 #[test]
 fn nesting() {
-    for n in [65, 1_000, 100_000] {
+    for n in [65, 1_000, 50_000] {
         for (open, close) in [("(", ")"), ("[", "]"), ("tanh(", ")"), ("{ a = ", " }"), ("if (1) { ", " } else { 1 }")] {
             let value = format!("{}1{}", open.repeat(n), close.repeat(n));
             refused(&model("", &format!("  x[t] = {value}"), ""), Code::TooDeep);
@@ -164,15 +164,16 @@ fn a_memory_of_many_layers() {
         model(&format!("  memory m(z) -> [M] = ssm(layers = {layers}, width = 8)"), "  m[t] = memory(z[t], m[t-1])", "  loss l 1.0 = sq(m[t])")
     };
     assert!(!check(&with(200)).has_errors());
-    let d = refused(&with(100_000), Code::TooLarge);
+    let d = refused(&with(9_000), Code::TooLarge);
     assert!(d.notes.iter().any(|n| n.contains("1,000,000 operations")), "{d:?}");
 }
 
 #[test]
-fn searches_are_counted() {
+fn a_search_for_every_equation() {
     // Each gradient looks through all equations before its own.
     let step = |i: usize| format!("  x{}[t] = x{i}[t] + grad(sum(x{i}[t]), z[t].q)", i + 1);
-    refused(&model("", &format!("  x0[t] = z[t].q\n{}", lines(9_000, step)), "  loss l 1.0 = sq(x9000[t])"), Code::TooLarge);
+    let text = model("", &format!("  x0[t] = z[t].q\n{}", lines(9_000, step)), "  loss l 1.0 = sq(x9000[t])");
+    refused(&text, Code::GradIndependent);
 }
 
 #[test]
