@@ -297,8 +297,12 @@ fn inherit<'a>(
     }
     if let Some(first) = chain.first().filter(|_| chain.len() > MAX_EXTENDS) {
         diagnostics.push(
-            Diagnostic::new(Code::TooLarge, first.span, format!("`{}` inherits through more than {MAX_EXTENDS} models", first.text))
-                .help("let it extend an earlier one of them"),
+            Diagnostic::new(
+                Code::TooLarge,
+                first.span,
+                format!("`{}` inherits through more than {MAX_EXTENDS} models", first.text),
+            )
+            .help("let it extend an earlier one of them"),
         );
         return None;
     }

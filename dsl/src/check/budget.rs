@@ -92,7 +92,9 @@ impl<'a> Ctx<'a> {
         } else {
             return true;
         };
-        self.report(d.help("look for functions that call others several times, for long `stack` loops, or for many models in one file"));
+        self.report(
+            d.help("look for functions that call others several times, for long `stack` loops, or for many models in one file"),
+        );
         self.stopped = true;
         false
     }

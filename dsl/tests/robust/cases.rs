@@ -2,16 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use dsl::diagnostics::{Code, Diagnostic, render};
 use dsl::folders::{Folders, read_text};
 use dsl::{Checked, LoadError, Loader, MapLoader, NoLoader, Options};
 
-use crate::{cpu_time, on_small_stack};
-
-/// What the budget of the checker comes to in a debug build; a release build needs about a tenth.
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::{LIMIT, cpu_time, on_small_stack};
 
 fn check_with(text: &str, loader: &(dyn Loader + Sync)) -> Checked {
     let (checked, time) = on_small_stack(|| {
@@ -85,7 +81,9 @@ fn ten_megabytes() {
 
 #[test]
 fn two_megabytes_of_the_same() {
-    for piece in ["a", "a ", "1", "1 ", " ", "(", ")", "{}", "\n", "x[t] = 1\n", "é", "\"", "/", "-", "!", "^", "a.", "a,", "use a\n"] {
+    for piece in
+        ["a", "a ", "1", "1 ", " ", "(", ")", "{}", "\n", "x[t] = 1\n", "é", "\"", "/", "-", "!", "^", "a.", "a,", "use a\n"]
+    {
         let all = piece.repeat(((2 << 20) - 100) / piece.len());
         assert!(check(&all).has_errors(), "{piece:?}");
         assert!(check(&format!("model M {{\n{all}\n}}")).has_errors(), "{piece:?} in a model");
@@ -106,7 +104,9 @@ fn nesting() {
 #[test]
 fn long_chains() {
     for n in [500, 5_000, 50_000] {
-        for (first, link) in [("1", " + 1"), ("1", " ^ 1"), ("1", " < 1"), ("1", " && 1"), ("z", ".q"), ("z", "[t]"), ("z", "(1)"), ("1", " @ 1")] {
+        for (first, link) in
+            [("1", " + 1"), ("1", " ^ 1"), ("1", " < 1"), ("1", " && 1"), ("z", ".q"), ("z", "[t]"), ("z", "(1)"), ("1", " @ 1")]
+        {
             let text = model("", &format!("  x[t] = {first}{}", link.repeat(n)), "");
             assert!(check(&text).has_errors(), "{n} times `{link}`");
         }
@@ -147,11 +147,19 @@ fn huge_sizes() {
     for n in ["1e9", "4294967296", "9223372036854775807", "1e18", "1e19", "1e300", "-1", "0", "0.5"] {
         check(&model(&format!("  dim D = {n}\n  param p: [D, D, D, D] = zeros([D, D, D, D])"), "", "  loss l 1.0 = sum(p)"));
         check(&model(&format!("  net f(z) -> [Q] = mlp([{n}, {n}])"), "", "  loss l 1.0 = sum(f(z[t]))"));
-        check(&model(&format!("  memory m(z) -> [M] = gru(layers = {n}, width = 4)"), "  m[t] = memory(z[t], m[t-1])", "  loss l 1.0 = sum(m[t])"));
+        check(&model(
+            &format!("  memory m(z) -> [M] = gru(layers = {n}, width = 4)"),
+            "  m[t] = memory(z[t], m[t-1])",
+            "  loss l 1.0 = sum(m[t])",
+        ));
         check(&model("", &format!("  x[t, k] = z[t].q * k   for k in 0..{n}"), "  loss l 1.0 = sum k in 0..3 { sum(x[t, k]) }"));
         check(&model("", &format!("  x[t] = z[t-{n}].q"), "  loss l 1.0 = sum(x[t])"));
         check(&model("", "", &format!("  loss l 1.0 = sum(sum k in 0..{n} {{ z[t].q }})")));
-        check(&model(&format!("  fn f(x) {{ let y = x stack i in 0..{n} {{ y = tanh(y) }} return y }}"), "", "  loss l 1.0 = sum(f(z[t].q))"));
+        check(&model(
+            &format!("  fn f(x) {{ let y = x stack i in 0..{n} {{ y = tanh(y) }} return y }}"),
+            "",
+            "  loss l 1.0 = sum(f(z[t].q))",
+        ));
         check(&model("", "", "  loss l 1.0 = sq(z[t].q)").replace("T = 8", &format!("T = {n}")));
         check(&model("", "", &format!("  metric d[k] = sum(z[k].q) for k in [{n}]")));
         check(&model(&format!("  schedule s = ramp({n}, {n}, from = 0%, to = {n}%)"), "", "  loss l 1.0 = s"));
@@ -161,7 +169,11 @@ fn huge_sizes() {
 #[test]
 fn a_memory_of_many_layers() {
     let with = |layers: usize| {
-        model(&format!("  memory m(z) -> [M] = ssm(layers = {layers}, width = 8)"), "  m[t] = memory(z[t], m[t-1])", "  loss l 1.0 = sq(m[t])")
+        model(
+            &format!("  memory m(z) -> [M] = ssm(layers = {layers}, width = 8)"),
+            "  m[t] = memory(z[t], m[t-1])",
+            "  loss l 1.0 = sq(m[t])",
+        )
     };
     assert!(!check(&with(200)).has_errors());
     let d = refused(&with(9_000), Code::TooLarge);
@@ -185,7 +197,9 @@ fn many_names() {
 #[test]
 fn extends_may_be_deep_but_not_deeper() {
     let chain = |n: usize| {
-        let children = lines(n, |i| format!("model M{} extends {} {{ dim D{i} = 1 }}", i + 1, if i == 0 { "Case".into() } else { format!("M{i}") }));
+        let children = lines(n, |i| {
+            format!("model M{} extends {} {{ dim D{i} = 1 }}", i + 1, if i == 0 { "Case".into() } else { format!("M{i}") })
+        });
         model("", "", "") + &children
     };
     assert!(!check(&chain(64)).has_errors());
@@ -279,7 +293,17 @@ fn use_stays_in_the_given_folders() {
     fs::create_dir(given.join("folder.wm")).unwrap();
     let mut folders = Folders::default();
     folders.add(&given, "given").unwrap();
-    for path in ["../outside/secret", "..::outside::secret", "/etc/passwd", "inner/hidden", "inner::hidden", "secret", "folder", "\"../outside/secret\"", "./secret"] {
+    for path in [
+        "../outside/secret",
+        "..::outside::secret",
+        "/etc/passwd",
+        "inner/hidden",
+        "inner::hidden",
+        "secret",
+        "folder",
+        "\"../outside/secret\"",
+        "./secret",
+    ] {
         let checked = dsl::check("case.wm", &format!("use {path}\n"), &folders, &Options::default());
         assert!(checked.has_errors(), "{path}");
     }

@@ -85,7 +85,8 @@ impl Corpus {
     pub(crate) fn input(&self, number: u64) -> String {
         let rng = &mut Rng::new(number + 1);
         let mut text = match number % 16 {
-            0 => any(rng, &self.whole).to_string(),
+            // A whole file costs as much as a hundred small ones.
+            0 if number % 256 == 0 => any(rng, &self.whole).to_string(),
             1..=3 => generate::program(number, if rng.one_in(2) { Hand::Tidy } else { Hand::Wild }).text,
             4..=6 => self.patchwork(rng),
             _ => any(rng, &self.small).to_string(),
