@@ -80,20 +80,19 @@ impl<'a> Ctx<'a> {
             return false;
         }
         let nodes = self.spent.nodes + self.table.nodes.len();
-        let d = Diagnostic::new(Code::TooLarge, span, "this model grows too large to check");
-        let d = if nodes > MAX_NODES {
-            d.note(format!("the models of a file may expand to {} operations", super::thousands(&MAX_NODES.to_string())))
-        } else if self.spent.work > MAX_WORK {
-            d.note(format!(
-                "it has expanded to {} operations so far, and finding them has used up all {} steps of the check",
-                super::thousands(&nodes.to_string()),
-                super::thousands(&(MAX_WORK / STEP).to_string())
-            ))
-        } else {
+        if nodes <= MAX_NODES && self.spent.work <= MAX_WORK {
             return true;
+        }
+        let [shown, most, steps] = [nodes, MAX_NODES, MAX_WORK / STEP].map(|n| super::thousands(&n.to_string()));
+        let note = if nodes > MAX_NODES {
+            format!("the models of a file may expand to {most} operations")
+        } else {
+            format!("it has expanded to {shown} operations so far, and finding them has used up all {steps} steps of the check")
         };
         self.report(
-            d.help("look for functions that call others several times, for long `stack` loops, or for many models in one file"),
+            Diagnostic::new(Code::TooLarge, span, "this model grows too large to check")
+                .note(note)
+                .help("look for functions that call others several times, for long `stack` loops, or for many models in one file"),
         );
         self.stopped = true;
         false
