@@ -15,7 +15,7 @@ const MAX_WORK: usize = 40_000_000;
 pub(super) const STEP: usize = 10;
 
 /// The work of an equation beside its expressions: its type, its subscripts, its place in the order.
-pub(super) const EQUATION: usize = 200;
+pub(super) const EQUATION: usize = 400;
 /// Names that a model may declare beside its equations, losses and metrics: some are looked for one by one.
 const MAX_NAMES: usize = 4_000;
 

@@ -106,7 +106,7 @@ fn run(corpus: &Corpus, number: u64, text: &str) -> [bool; 4] {
     let file = sources.add("damaged.wm", text, false);
     let (_, diagnostics) = dsl::parse::parse(file, text);
     let reads = diagnostics.is_empty();
-    for d in diagnostics.iter().filter(|_| number % 4 != 0) {
+    for d in diagnostics.iter().filter(|_| !number.is_multiple_of(4)) {
         json(&sources, d);
     }
     match number / 16 % 4 {

@@ -86,7 +86,7 @@ impl Corpus {
         let rng = &mut Rng::new(number + 1);
         let mut text = match number % 16 {
             // A whole file costs as much as a hundred small ones.
-            0 if number % 256 == 0 => any(rng, &self.whole).to_string(),
+            0 if number.is_multiple_of(256) => any(rng, &self.whole).to_string(),
             1..=3 => generate::program(number, if rng.one_in(2) { Hand::Tidy } else { Hand::Wild }).text,
             4..=6 => self.patchwork(rng),
             _ => any(rng, &self.small).to_string(),
