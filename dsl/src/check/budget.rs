@@ -90,9 +90,9 @@ impl<'a> Ctx<'a> {
             format!("it has expanded to {shown} operations so far, and finding them has used up all {steps} steps of the check")
         };
         self.report(
-            Diagnostic::new(Code::TooLarge, span, "this model grows too large to check")
-                .note(note)
-                .help("look for functions that call others several times, for long `stack` loops, or for many models in one file"),
+            Diagnostic::new(Code::TooLarge, span, "this model grows too large to check").note(note).help(
+                "look for functions that call others several times, for long `stack` loops, or for many models in one file",
+            ),
         );
         self.stopped = true;
         false
