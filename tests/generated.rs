@@ -28,3 +28,17 @@ fn generated_models_check_clean() {
         assert_eq!(checked.models.len(), 1);
     }
 }
+
+/// Ten times the equations are about ten times the work; `cargo bench --bench check` has the exact figures. Counted in
+/// operations, which no other program of the machine disturbs.
+#[test]
+fn generated_models_grow_linearly() {
+    let operations = |equations: usize| {
+        let checked = dsl::check("generated.wm", &generate::model(equations), &dsl::NoLoader, &dsl::Options::default());
+        checked.models[0].exprs.len() as f64
+    };
+    let sizes = [100, 1_000, 10_000].map(operations);
+    for pair in sizes.windows(2) {
+        assert!(pair[1] / pair[0] < 12.0, "{sizes:?}");
+    }
+}

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::{LoadError, Loaded, Loader, lex, parse};
 
 /// More than this is not read at all. It lies far above [`parse::MAX_BYTES`], which has a diagnostic of its own.
-const MAX_READ: usize = 16 * parse::MAX_BYTES;
+const MAX_READ: usize = 32 * parse::MAX_BYTES;
 
 /// Folders in which modules are looked for, the first one first; what was read is remembered.
 #[derive(Debug, Default)]

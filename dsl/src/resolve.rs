@@ -4,7 +4,7 @@
 //! behind all others. A model that `extends` another is flattened: the parent's members, less what is dropped, with
 //! what is declared again replaced in place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ast::{self, Bind, Item, Member, MemberKind};
 use crate::diagnostics::{Code, Diagnostic};
@@ -13,6 +13,9 @@ use crate::{LoadError, Loader, parse, prelude};
 
 /// The most files that one model may be spread over.
 const MAX_FILES: usize = 256;
+
+/// The most models that one model may inherit through.
+const MAX_EXTENDS: usize = 64;
 
 /// Where an item stands: file and place in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,6 +257,8 @@ pub(crate) struct Flat {
     pub members: Vec<Member>,
     /// The model's own text: members from elsewhere are inherited.
     pub span: Span,
+    /// What bringing them together took: members, once for every model that they came through.
+    pub inherited: usize,
 }
 
 impl Flat {
@@ -265,8 +270,9 @@ impl Flat {
 
 /// Flattens a model of a file. `None` after an error that leaves nothing to check.
 pub(crate) fn flatten(program: &Program, file: FileId, model: &ast::Model, diagnostics: &mut Vec<Diagnostic>) -> Option<Flat> {
-    let members = inherit(program, file, model, &mut Vec::new(), diagnostics)?;
-    Some(Flat { name: model.name.clone(), members, span: model.span })
+    let mut inherited = 0;
+    let members = inherit(program, file, model, &mut Vec::new(), &mut inherited, diagnostics)?;
+    Some(Flat { name: model.name.clone(), members, span: model.span, inherited })
 }
 
 fn inherit<'a>(
@@ -274,6 +280,7 @@ fn inherit<'a>(
     file: FileId,
     model: &'a ast::Model,
     chain: &mut Vec<&'a ast::Ident>,
+    inherited: &mut usize,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Vec<Member>> {
     if let Some(first) = chain.iter().position(|name| name.span == model.name.span) {
@@ -288,8 +295,15 @@ fn inherit<'a>(
         );
         return None;
     }
-    if chain.len() >= 64 {
-        diagnostics.push(Diagnostic::new(Code::TooLarge, model.name.span, "more than 64 models extend one another"));
+    if let Some(first) = chain.first().filter(|_| chain.len() > MAX_EXTENDS) {
+        diagnostics.push(
+            Diagnostic::new(
+                Code::TooLarge,
+                first.span,
+                format!("`{}` inherits through more than {MAX_EXTENDS} models", first.text),
+            )
+            .help("let it extend an earlier one of them"),
+        );
         return None;
     }
     chain.push(&model.name);
@@ -297,7 +311,7 @@ fn inherit<'a>(
     if let Some(parent) = &model.extends {
         match program.find(file, &parent.text) {
             Some(Item::Model(base)) => {
-                members = inherit(program, base.span.file, base, chain, diagnostics)?;
+                members = inherit(program, base.span.file, base, chain, inherited, diagnostics)?;
             }
             other => {
                 let models = program.names(file).filter(|n| matches!(program.find(file, n), Some(Item::Model(_))));
@@ -313,8 +327,8 @@ fn inherit<'a>(
             }
         }
     }
-    let inherited = members.len();
-    let mut alive: Vec<bool> = vec![true; inherited];
+    *inherited += members.len() + model.members.len();
+    let mut alive: Vec<bool> = vec![true; members.len()];
     // Where a parent's member stands, a child's takes its place, so that the order of the text stays.
     let mut replaced: BTreeMap<usize, Vec<Member>> = BTreeMap::new();
     let mut added = Vec::new();
@@ -364,11 +378,11 @@ fn inherit<'a>(
             None => added.push(member),
         }
     }
-    let mut result = Vec::with_capacity(inherited + added.len());
-    let mut taken: Vec<(&'static str, String)> = Vec::new();
+    let mut result = Vec::with_capacity(members.len() + added.len());
+    let mut taken: BTreeSet<(&'static str, String)> = BTreeSet::new();
     for (i, member) in members.into_iter().enumerate() {
         if let Some(new) = replaced.remove(&i) {
-            taken.push(key(&member));
+            taken.insert(key(&member));
             result.extend(new.into_iter().map(|m| merge(&member, m)));
         } else if alive[i] && !taken.contains(&key(&member)) {
             result.push(member);

@@ -1,6 +1,8 @@
 //! Acting: the action at a step, and the state that reaches from one step to the next.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::value::Value;
 use super::{ACT, Ctx, Site, TRAIN};
@@ -84,7 +86,7 @@ impl<'a> Ctx<'a> {
 
     /// Values of earlier steps that acting needs, found by following the equations back from what it reads.
     pub(super) fn act_state(&mut self, act: &ActBuild) -> Vec<ActState> {
-        let mut search = Search { needed: Vec::new(), seen: HashSet::new(), state: BTreeSet::new(), faults: Vec::new() };
+        let mut search = Search::default();
         let mut roots = vec![act.train, act.eval];
         roots.extend(self.act_next.iter().map(|(_, e)| *e));
         roots.extend(self.systems[ACT].defs.iter().flat_map(|d| d.values.iter().copied()));
@@ -118,10 +120,11 @@ impl<'a> Ctx<'a> {
     /// Reads of an expression, relative to the step that a variable plus an offset is. `asked` is where acting asked for
     /// the value; none where the expression is acting's own.
     fn follow(&self, roots: &[ExprId], (var, offset): (VarId, i64), after: bool, asked: Option<Span>, search: &mut Search) {
-        let mut seen = HashSet::new();
+        // The leaves of a memory share nearly all of their expressions: what was walked for one is not for the next.
+        let mut walked = search.walked.remove(&(var, offset, after)).unwrap_or_default();
         let mut open = roots.to_vec();
         while let Some(e) = open.pop() {
-            if !seen.insert(e) {
+            if !walked.insert(e) {
                 continue;
             }
             let span = self.table.nodes[e.0 as usize].span;
@@ -146,6 +149,7 @@ impl<'a> Ctx<'a> {
             };
             search.read(self, value, distance, after, at);
         }
+        search.walked.insert((var, offset, after), walked);
     }
 }
 
@@ -159,9 +163,12 @@ struct Need {
     asked: Span,
 }
 
+#[derive(Default)]
 struct Search {
     needed: Vec<Need>,
     seen: HashSet<(FamilyId, usize, bool)>,
+    /// Expressions whose reads are known, by the step that they were read at.
+    walked: HashMap<(VarId, i64, bool), HashSet<ExprId>>,
     state: BTreeSet<ActState>,
     faults: Vec<Diagnostic>,
 }

@@ -1,6 +1,6 @@
 //! Calls: arguments, functions, blocks, distributions.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use std::rc::Rc;
 
 use super::bind::Owner;
@@ -790,12 +790,12 @@ impl<'a> Ctx<'a> {
                 Some(i) => format!("{}.{}", i.path, carry.name.text),
                 None => return None,
             };
-            let known = self.carries.iter().position(|c| c.path == path);
+            let known = self.carry_index.get(&path).copied();
             let value = match self.instance.as_ref().map(|i| &i.carries) {
                 Some(Carries::Step { given, .. }) => {
                     let id = known?;
                     let stored = self.carries[id].axes.clone();
-                    let e = given.iter().find(|(c, _)| *c == id).map(|(_, e)| *e)?;
+                    let e = *given.get(&id)?;
                     self.table.rename_all(e, &stored, &axes, carry.span)
                 }
                 Some(Carries::Find(_)) => {
@@ -810,8 +810,7 @@ impl<'a> Ctx<'a> {
                         return None;
                     }
                     let init = self.table.broadcast(e, &axes, carry.span);
-                    self.carries.push(hir::Carry { path, axes: axes.clone(), init });
-                    let id = self.carries.len() - 1;
+                    let id = self.new_carry(hir::Carry { path, axes: axes.clone(), init });
                     self.holes += 1;
                     let e = self.table.push(hir::Op::Hole(self.holes), axes.clone(), hir::Dtype::Real, carry.span);
                     if let Some(Instance { carries: Carries::Find(found), .. }) = &mut self.instance {
@@ -871,11 +870,11 @@ impl<'a> Ctx<'a> {
         // Slots of an update rule have no instance; their new values are read from the scope.
         let Some(instance) = &self.instance else { return };
         let path = format!("{}.{}", instance.path, name.text);
-        let Some(id) = self.carries.iter().position(|c| c.path == path) else { return };
+        let Some(&id) = self.carry_index.get(&path) else { return };
         let stored = self.carries[id].axes.clone();
         let e = self.table.rename_all(e, &axes, &stored, span);
         if let Some(Instance { carries: Carries::Step { next, .. }, .. }) = &mut self.instance {
-            next.push((id, e));
+            next.entry(id).or_insert(e);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Members by kind and name; dims, inputs, latents.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::value::Value;
 use super::{Ctx, Sizes};

@@ -1,6 +1,6 @@
 //! Expressions.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use std::rc::Rc;
 
 use super::builtins::Builtin;
@@ -41,7 +41,10 @@ impl<'a> Ctx<'a> {
                 }
             }
             ExprKind::Next(name) => self.next_value(name, env),
-            ExprKind::List(items) => self.list(items, env),
+            ExprKind::List(items) => {
+                let list = self.list(items, env);
+                self.held(list, e.span)
+            }
             ExprKind::Record(fields) => {
                 let mut out: Vec<(String, Value<'a>)> = Vec::new();
                 for (name, value) in fields {
@@ -55,7 +58,7 @@ impl<'a> Ctx<'a> {
                     let value = self.eval(value, env);
                     out.push((name.text.clone(), value));
                 }
-                Value::record(out)
+                self.held(Value::record(out), e.span)
             }
             ExprKind::Fold { op, var, over, body } => self.fold(op, var, over, body, env, e.span),
             ExprKind::If { cond, then, other } => {
@@ -500,7 +503,7 @@ impl<'a> Ctx<'a> {
             }
             out.sort_by_key(|(n, _)| order.iter().position(|o| o == n));
         }
-        Value::Record(Rc::new(Record { latent, fields: out }))
+        self.held(Value::Record(Rc::new(Record { latent, fields: out })), span)
     }
 
     // ---- operators

@@ -1,6 +1,6 @@
 //! The end of a check: time, reachability, and the model as a plain value.
 
-use std::collections::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 
 use super::act::ActBuild;
 use super::objective::Objective;
@@ -248,13 +248,14 @@ impl<'a> Ctx<'a> {
 
     /// A draw whose distribution is the same for every sample is drawn once for all.
     fn shared_draws(&mut self, train: &System, evaluate: &System) {
-        let varies = |system: &System| per_sample(&self.table.nodes, system);
-        let (a, b) = (varies(train), varies(evaluate));
-        for (i, from) in self.draw_from.iter().enumerate() {
+        if !self.draw_from.iter().any(|from| matches!(from, DrawFrom::Values(_))) {
+            return;
+        }
+        let [a, b] = [train, evaluate].map(|system| per_sample(&self.table.nodes, system));
+        for (draw, from) in self.draws.iter_mut().zip(&self.draw_from) {
             if let DrawFrom::Values(parts) = from {
                 // A part's families are those of the system it was elaborated in: the larger set decides.
-                self.draws[i].per_sample =
-                    parts.iter().any(|e| expr_varies(&self.table.nodes, *e, &a) || expr_varies(&self.table.nodes, *e, &b));
+                draw.per_sample = parts.iter().any(|e| a[e.0 as usize] || b[e.0 as usize]);
             }
         }
     }
@@ -313,43 +314,36 @@ fn plain(build: &SystemBuild<'_>) -> System {
     System { families, defs: build.defs.clone(), stages: Vec::new(), inputs: Vec::new() }
 }
 
-/// Which leaves of which families differ between samples.
+/// Which expressions differ between samples: whatever an input, a carry or the training's values flow into. Each
+/// expression and each family is marked once and hands the mark on once.
 fn per_sample(nodes: &[hir::Node], system: &System) -> Vec<bool> {
-    let mut varies = vec![false; system.families.len()];
-    loop {
-        let mut changed = false;
-        for def in &system.defs {
-            let f = def.family.0 as usize;
-            if !varies[f] && def.values.iter().any(|v| expr_varies(nodes, *v, &varies)) {
-                varies[f] = true;
-                changed = true;
-            }
-        }
-        if !changed {
-            return varies;
+    let mut users: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+    let mut reads: Vec<Vec<u32>> = vec![Vec::new(); system.families.len()];
+    let mut open: Vec<u32> = Vec::new();
+    for (i, node) in (0..).zip(nodes) {
+        match &node.op {
+            Op::Input { .. } | Op::Carry(_) | Op::Outer { .. } => open.push(i),
+            Op::Read { family, .. } => reads.get_mut(family.0 as usize).into_iter().for_each(|r| r.push(i)),
+            // One value for the whole batch.
+            Op::Fold { batch: true, .. } | Op::SortAll { batch: true, .. } => {}
+            op => op.operands(|x| users[x.0 as usize].push(i)),
         }
     }
-}
-
-fn expr_varies(nodes: &[hir::Node], e: ExprId, families: &[bool]) -> bool {
-    let mut seen = HashSet::new();
-    let mut open = vec![e];
-    while let Some(e) = open.pop() {
-        if !seen.insert(e) {
+    let mut defines: HashMap<u32, Vec<usize>> = HashMap::new();
+    for def in &system.defs {
+        def.values.iter().for_each(|v| defines.entry(v.0).or_default().push(def.family.0 as usize));
+    }
+    let mut varies = vec![false; nodes.len()];
+    while let Some(i) = open.pop() {
+        if std::mem::replace(&mut varies[i as usize], true) {
             continue;
         }
-        match &nodes[e.0 as usize].op {
-            Op::Input { .. } | Op::Carry(_) | Op::Outer { .. } => return true,
-            Op::Read { family, .. } => {
-                if families.get(family.0 as usize).copied().unwrap_or(false) {
-                    return true;
-                }
-            }
-            Op::Fold { batch: true, .. } | Op::SortAll { batch: true, .. } => {}
-            op => op.operands(|x| open.push(x)),
+        open.append(&mut users[i as usize]);
+        for family in defines.get(&i).into_iter().flatten() {
+            open.append(&mut reads[*family]);
         }
     }
-    false
+    varies
 }
 
 /// Counts of points that were not known while elaborating (`#12` in a size) are known now.

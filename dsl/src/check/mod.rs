@@ -12,6 +12,7 @@
 //! | `planner` | planners and their rollouts |
 //! | `expr` | expressions |
 //! | `bind` | arguments meet parameters |
+//! | `budget` | what a check may cost |
 //! | `call` | functions, blocks, distributions |
 //! | `builtins` | the functions that Rust knows |
 //! | `shape` | shapes, conversions, axes that must agree |
@@ -24,6 +25,7 @@
 
 mod act;
 mod bind;
+mod budget;
 mod builtins;
 mod call;
 mod declare;
@@ -41,7 +43,7 @@ mod through;
 pub(crate) mod time;
 mod value;
 
-use std::collections::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 
 use crate::ast::Item;
 use crate::diagnostics::{Code, Diagnostic};
@@ -49,6 +51,7 @@ use crate::hir::{self, AxisId, ExprId, VarId};
 use crate::resolve::{self, Flat, Program};
 use crate::source::{FileId, Sources, Span};
 use crate::{Checked, Loader, Options};
+use budget::{STEP, Spent};
 use declare::Members;
 use module::{Instance as BlockInstance, ModuleBuild};
 use system::SystemBuild;
@@ -56,13 +59,9 @@ use table::Table;
 use time::VarDecl;
 use value::{Env, Sees, Value};
 
-/// Nodes that one model may expand to; far above any real model, low enough to answer within a second.
-const MAX_NODES: usize = 4_000_000;
-/// Steps of elaboration, so that loops without nodes end too.
-const MAX_STEPS: usize = 20_000_000;
 /// Calls inside calls.
 const MAX_CALLS: usize = 64;
-/// Diagnostics for one model; more help nobody.
+/// Errors for one file, and warnings; more help nobody.
 const MAX_DIAGNOSTICS: usize = 100;
 
 /// Checks a text and everything it uses. Never panics, whatever the text.
@@ -71,26 +70,34 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
     let mut diagnostics = Vec::new();
     let (program, file) = resolve::load(name, text, loader, &mut sources, &mut diagnostics);
     let mut models = Vec::new();
+    // Diagnostics beyond what is told, and models that nobody looked at.
+    let (mut left_out, mut unseen) = (0, 0);
     // A text that could not be read whole would give errors about what is missing from it.
     if !diagnostics.iter().any(Diagnostic::is_error) {
-        let wanted = program.files[file.0 as usize].items.iter().filter_map(|item| match item {
+        let mut wanted = program.files[file.0 as usize].items.iter().filter_map(|item| match item {
             Item::Model(m) if options.model.as_ref().is_none_or(|name| *name == m.name.text) => Some(m),
             _ => None,
         });
         let mut any = false;
-        for model in wanted {
+        let mut spent = Spent::default();
+        while let Some(model) = wanted.next() {
             any = true;
             let mut found = Vec::new();
             let Some(flat) = resolve::flatten(&program, file, model, &mut found) else {
                 diagnostics.append(&mut found);
                 continue;
             };
-            let checked = check_model(&program, &flat, options, &mut found);
+            spent.work += STEP * flat.inherited;
+            let checked = check_model(&program, &flat, options, &mut spent, &mut found);
             if !found.iter().any(Diagnostic::is_error) {
                 models.extend(checked);
             }
             diagnostics.extend(found.into_iter().map(|d| inherited(&program, &flat, d)));
+            if spent.all() || diagnostics.iter().filter(|d| d.is_error()).count() >= MAX_DIAGNOSTICS {
+                unseen = wanted.by_ref().count();
+            }
         }
+        left_out = spent.left_out;
         if !any {
             let items = &program.files[file.0 as usize].items;
             match &options.model {
@@ -115,7 +122,31 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
     diagnostics.sort_by_key(|d| (d.primary.span.file != file, d.primary.span.file, d.primary.span.lo, d.notes.len()));
     let mut seen = HashSet::new();
     diagnostics.retain(|d| seen.insert((d.code, d.primary.span, d.message.clone())));
+    leave_out(&mut diagnostics, left_out, unseen);
     Checked { sources, models, diagnostics }
+}
+
+/// Keeps as many errors and warnings as a person reads, errors before warnings, and says how many there were.
+fn leave_out(diagnostics: &mut Vec<Diagnostic>, mut left_out: usize, unseen: usize) {
+    let errors = diagnostics.iter().filter(|d| d.is_error()).count();
+    let mut room = [MAX_DIAGNOSTICS.saturating_sub(errors), MAX_DIAGNOSTICS];
+    diagnostics.retain(|d| {
+        let room = &mut room[usize::from(d.is_error())];
+        let kept = *room > 0;
+        *room = room.saturating_sub(1);
+        left_out += usize::from(!kept);
+        kept
+    });
+    let mut notes = Vec::new();
+    if left_out > 0 {
+        notes.push(format!("at least {} more are left out", thousands(&left_out.to_string())));
+    }
+    if unseen > 0 {
+        notes.push(format!("{} more of the file's models were not looked at", thousands(&unseen.to_string())));
+    }
+    if let Some(last) = diagnostics.last_mut() {
+        last.notes.append(&mut notes);
+    }
 }
 
 /// A mistake in a member that the model inherits: says so, since the member alone may look fine.
@@ -139,10 +170,19 @@ pub fn builtins() -> impl Iterator<Item = &'static str> {
     builtins::Builtin::ALL.iter().map(|b| b.name())
 }
 
-fn check_model(program: &Program, flat: &Flat, options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Option<hir::Model> {
-    let mut cx = Ctx::new(program, flat, options);
+fn check_model(
+    program: &Program,
+    flat: &Flat,
+    options: &Options,
+    spent: &mut Spent,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<hir::Model> {
+    let mut cx = Ctx::new(program, flat, options, *spent);
     let model = stacker::maybe_grow(1 << 20, 8 << 20, || cx.model());
     diagnostics.append(&mut cx.diagnostics);
+    // The nodes of a model without mistakes have moved into it.
+    let nodes = model.as_ref().map_or(cx.table.nodes.len(), |m| m.exprs.len());
+    *spent = Spent { nodes: spent.nodes + nodes, ..cx.spent };
     model
 }
 
@@ -206,6 +246,7 @@ pub(crate) struct Ctx<'a> {
     params: Vec<hir::Param>,
     param_index: HashMap<String, hir::ParamId>,
     carries: Vec<hir::Carry>,
+    carry_index: HashMap<String, usize>,
     schedules: Vec<hir::Schedule>,
     running: Vec<hir::Running>,
     draws: Vec<hir::Draw>,
@@ -240,8 +281,9 @@ pub(crate) struct Ctx<'a> {
     /// Names of the model that something reads.
     used: HashSet<String>,
     holes: u32,
-    steps: usize,
-    exhausted: bool,
+    spent: Spent,
+    /// The budget is used up, or as many errors are known as are told.
+    stopped: bool,
 }
 
 pub(crate) const TRAIN: usize = 0;
@@ -249,7 +291,7 @@ pub(crate) const EVALUATE: usize = 1;
 pub(crate) const ACT: usize = 2;
 
 impl<'a> Ctx<'a> {
-    fn new(program: &'a Program, flat: &'a Flat, options: &'a Options) -> Ctx<'a> {
+    fn new(program: &'a Program, flat: &'a Flat, options: &'a Options, spent: Spent) -> Ctx<'a> {
         Ctx {
             program,
             flat,
@@ -266,6 +308,7 @@ impl<'a> Ctx<'a> {
             params: Vec::new(),
             param_index: HashMap::new(),
             carries: Vec::new(),
+            carry_index: HashMap::new(),
             schedules: Vec::new(),
             running: Vec::new(),
             draws: Vec::new(),
@@ -288,8 +331,8 @@ impl<'a> Ctx<'a> {
             consts_open: Vec::new(),
             used: HashSet::new(),
             holes: 0,
-            steps: 0,
-            exhausted: false,
+            spent,
+            stopped: false,
         }
     }
 
@@ -313,8 +356,16 @@ impl<'a> Ctx<'a> {
         }
         // The evaluation repeats the training's equations at other sizes; one use of the prelude is one mistake.
         let told = |other: &Diagnostic| *other == d || again && (other.code, other.primary.span) == (d.code, d.primary.span);
-        if self.diagnostics.len() < MAX_DIAGNOSTICS && !self.diagnostics.iter().any(told) {
+        if self.diagnostics.iter().any(told) {
+            return;
+        }
+        // Warnings leave room for errors: a model that has one is never called right.
+        let same = self.diagnostics.iter().filter(|other| other.is_error() == d.is_error()).count();
+        if same < MAX_DIAGNOSTICS {
             self.diagnostics.push(d);
+        } else {
+            self.spent.left_out += 1;
+            self.stopped |= d.is_error();
         }
     }
 
@@ -331,21 +382,11 @@ impl<'a> Ctx<'a> {
         Value::Error
     }
 
-    /// Counts work, so that no text keeps the checker busy for long.
-    fn spend(&mut self, span: Span) -> bool {
-        self.steps += 1;
-        if self.steps <= MAX_STEPS && self.table.nodes.len() <= MAX_NODES {
-            return !self.exhausted;
-        }
-        if !self.exhausted {
-            self.exhausted = true;
-            self.report(
-                Diagnostic::new(Code::TooLarge, span, "this model grows too large to compile")
-                    .note(format!("it has expanded to {} operations so far", self.table.nodes.len()))
-                    .help("look for functions that call others several times, or for long `stack` loops"),
-            );
-        }
-        false
+    fn new_carry(&mut self, carry: hir::Carry) -> usize {
+        let id = self.carries.len();
+        self.carry_index.entry(carry.path.clone()).or_insert(id);
+        self.carries.push(carry);
+        id
     }
 
     fn new_var(&mut self, name: &str, span: Span, range: Option<(i64, i64)>) -> VarId {
@@ -380,6 +421,9 @@ impl<'a> Ctx<'a> {
 
     /// The whole check, in order.
     fn model(&mut self) -> Option<hir::Model> {
+        if !self.names_fit() {
+            return None;
+        }
         self.declare();
         self.declare_modules();
         self.declare_systems();

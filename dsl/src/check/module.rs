@@ -1,6 +1,6 @@
 //! Nets, heads, memories and parameters: blocks instantiated once, which every call shares.
 
-use std::collections::HashSet;
+use hashbrown::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::bind::Owner;
@@ -92,8 +92,8 @@ pub(super) enum Carries {
     None,
     /// The first expansion of a memory, which finds its carries.
     Find(Vec<(usize, ExprId)>),
-    /// Given values in the order of the module's carries, and the new ones.
-    Step { given: Vec<(usize, ExprId)>, next: Vec<(usize, ExprId)> },
+    /// Given values by carry, and the new ones.
+    Step { given: HashMap<usize, ExprId>, next: HashMap<usize, ExprId> },
 }
 
 impl<'a> Ctx<'a> {
@@ -946,7 +946,7 @@ impl<'a> Ctx<'a> {
         let Some(args) = self.net_args(module, args, span) else { return Value::Error };
         let Some(block) = self.block_named(&memory.block) else { return Value::Error };
         let env = self.model_env(memory.name.span.file);
-        let step = Carries::Step { given: carries.iter().copied().zip(given.iter().copied()).collect(), next: Vec::new() };
+        let step = Carries::Step { given: carries.iter().copied().zip(given.iter().copied()).collect(), next: HashMap::new() };
         let instance = Instance {
             path: memory.name.text.clone(),
             module,
@@ -965,8 +965,7 @@ impl<'a> Ctx<'a> {
         self.expected = expected;
         let Some(Instance { carries: Carries::Step { next, .. }, .. }) = instance else { return Value::Error };
         let Some(out) = self.as_tensor(&value, span) else { return Value::Error };
-        let carries =
-            carries.iter().zip(given).map(|(c, old)| next.iter().find(|(n, _)| n == c).map_or(old, |(_, new)| *new)).collect();
+        let carries = carries.iter().zip(given).map(|(c, old)| next.get(c).copied().unwrap_or(old)).collect();
         Value::Memory(Rc::new(MemoryValue { module, out, carries }))
     }
 

@@ -323,8 +323,7 @@ impl<'a> Ctx<'a> {
         let value = self.eval(&carry.init, env);
         let Some(e) = self.as_tensor(&value, carry.init.span) else { return Value::Error };
         let init = self.table.broadcast(e, &axes, carry.span);
-        self.carries.push(hir::Carry { path: path.to_string(), axes: axes.clone(), init });
-        let id = self.carries.len() - 1;
+        let id = self.new_carry(hir::Carry { path: path.to_string(), axes: axes.clone(), init });
         Value::tensor(self.table.push(Op::Carry(id), axes, Dtype::Real, carry.span))
     }
 
@@ -333,7 +332,7 @@ impl<'a> Ctx<'a> {
         for pending in std::mem::take(&mut self.act_pending) {
             let PendingNext { name, value: e, prefix, env } = pending;
             let path = format!("{prefix}{}", name.text);
-            let Some(id) = self.carries.iter().position(|c| c.path == path) else {
+            let Some(&id) = self.carry_index.get(&path) else {
                 if env.get_here(&name.text).is_none() {
                     self.report(
                         Diagnostic::new(Code::UnknownName, name.span, format!("there is no carry `{}`", name.text))

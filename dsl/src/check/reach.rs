@@ -1,6 +1,6 @@
 //! Gradients: what depends on what, and which losses train which parameters.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 
 use super::call::Arg;
 use super::expr::written;
@@ -282,11 +282,12 @@ impl<'a> Ctx<'a> {
             reached(&cx.table, &cx.systems[TRAIN], records, roots, stops)
         };
         let records: Vec<bool> = self.systems[TRAIN].families.iter().map(|f| f.record).collect();
-        let mut by_optimizer: Vec<HashSet<ParamId>> = Vec::new();
-        for (i, _) in optimizers.iter().enumerate() {
+        let mut trained: HashSet<ParamId> = HashSet::new();
+        for (i, optimizer) in optimizers.iter().enumerate() {
             let roots =
                 losses.iter().filter(|l| l.optimizer.is_none_or(|o| o == i)).flat_map(|l| l.parts.iter().map(|p| p.value));
-            by_optimizer.push(reached(&self.table, &self.systems[TRAIN], &records, roots, false));
+            let set = reached(&self.table, &self.systems[TRAIN], &records, roots, false);
+            trained.extend(optimizer.params.iter().map(|(p, _)| *p).filter(|p| set.contains(p)));
         }
         let (by_any, past_stops) = (anything(false, self, &records), anything(true, self, &records));
         for module in 0..self.modules.len() {
@@ -294,13 +295,7 @@ impl<'a> Ctx<'a> {
             if params.is_empty() {
                 continue;
             }
-            let missing: Vec<ParamId> = params
-                .iter()
-                .copied()
-                .filter(|p| {
-                    !optimizers.iter().zip(&by_optimizer).any(|(o, set)| o.params.iter().any(|(q, _)| q == p) && set.contains(p))
-                })
-                .collect();
+            let missing: Vec<ParamId> = params.iter().copied().filter(|p| !trained.contains(p)).collect();
             if missing.is_empty() {
                 continue;
             }

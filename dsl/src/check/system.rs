@@ -3,9 +3,10 @@
 //! A family's type comes from its declaration (a latent's or a memory's name) or from its first equation; base cases
 //! come first, so that a recurrence knows what it is a recurrence of.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::rc::Rc;
 
+use super::budget::EQUATION;
 use super::expr::walk;
 use super::value::{DistValue, Env, Record, Tensor, Value};
 use super::{ACT, Ctx, DrawFrom, EVALUATE, Reset, Site, TRAIN};
@@ -702,7 +703,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn elaborate_def(&mut self, system: usize, id: usize, source: &DefSource<'a>) {
-        if !self.spend(source.span) {
+        if !self.spend_work(EQUATION, source.span) {
             return;
         }
         let name = self.systems[system].families[id].name.clone();

@@ -2,7 +2,9 @@
 //!
 //! Equal nodes are one node, so that "the same variable" is "the same id".
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::hir::{Axis, AxisId, BinaryOp, Dtype, ExprId, Index, Node, Op, Real, ReduceOp, Size, UnaryOp};
 use crate::source::Span;
@@ -11,7 +13,9 @@ use crate::source::Span;
 pub(super) struct Table {
     pub nodes: Vec<Node>,
     pub axes: Vec<Axis>,
-    known: HashMap<(Op, Vec<AxisId>), ExprId>,
+    /// All nodes by their operation and axes.
+    known: HashTable<ExprId>,
+    hashes: DefaultHashBuilder,
     aliases: u32,
 }
 
@@ -62,13 +66,15 @@ impl Table {
     }
 
     pub(super) fn push(&mut self, op: Op, axes: Vec<AxisId>, dtype: Dtype, span: Span) -> ExprId {
-        let key = (op, axes);
-        if let Some(id) = self.known.get(&key) {
+        let Table { nodes, known, hashes, .. } = self;
+        let hash = hash_of(hashes, &op, &axes);
+        let same = |id: &ExprId| nodes[id.0 as usize].op == op && nodes[id.0 as usize].axes == axes;
+        if let Some(id) = known.find(hash, same) {
             return *id;
         }
-        let id = ExprId(self.nodes.len() as u32);
-        self.nodes.push(Node { op: key.0.clone(), axes: key.1.clone(), dtype, span });
-        self.known.insert(key, id);
+        let id = ExprId(nodes.len() as u32);
+        nodes.push(Node { op, axes, dtype, span });
+        known.insert_unique(hash, id, |id| hash_of(hashes, &nodes[id.0 as usize].op, &nodes[id.0 as usize].axes));
         id
     }
 
@@ -263,6 +269,13 @@ impl Table {
         let dtype = self.dtype(body);
         self.push(Op::Each { var, into, body }, axes, dtype, span)
     }
+}
+
+fn hash_of(hashes: &DefaultHashBuilder, op: &Op, axes: &[AxisId]) -> u64 {
+    let mut hasher = hashes.build_hasher();
+    op.hash(&mut hasher);
+    axes.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether the result is a truth value; such an operation has no gradient.

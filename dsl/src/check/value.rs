@@ -279,6 +279,25 @@ impl<'a> Value<'a> {
         Value::Record(Rc::new(Record { latent: None, fields }))
     }
 
+    /// How many values it holds, counted no further than `most`: a value that holds another twice doubles it.
+    pub(super) fn parts(&self, most: usize) -> usize {
+        let sum = |values: &mut dyn Iterator<Item = &Value<'a>>| {
+            let mut parts = 1;
+            while parts < most
+                && let Some(value) = values.next()
+            {
+                parts += value.parts(most - parts);
+            }
+            parts
+        };
+        match self {
+            Value::Record(r) => sum(&mut r.fields.iter().map(|(_, v)| v)),
+            Value::List(items) => sum(&mut items.iter()),
+            Value::Ensemble(_, inner) => inner.parts(most),
+            _ => 1,
+        }
+    }
+
     pub(super) fn is_error(&self) -> bool {
         matches!(self, Value::Error)
     }

@@ -89,6 +89,9 @@ impl Diagnostic {
     }
 }
 
+/// Words that are compared with a mistaken one, so that a hundred mistakes among many names take no time.
+const MAX_KNOWN: usize = 10_000;
+
 /// The known word nearest to `word`, if it is near enough to be a slip of the hand. Of a single letter only the case
 /// can be one: any letter is as near to any other.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -96,20 +99,22 @@ pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         1 => 0,
         n => (n / 3).max(1),
     };
+    let folded: Vec<char> = word.chars().flat_map(char::to_lowercase).collect();
     known
         .into_iter()
-        .filter(|k| !k.is_empty() && *k != word)
-        .map(|k| (distance(word, k), k))
+        .take(MAX_KNOWN)
+        // The distance is at least the difference of the lengths.
+        .filter(|k| !k.is_empty() && *k != word && k.chars().count().abs_diff(folded.len()) <= limit)
+        .map(|k| (distance(&folded, k), k))
         .filter(|(d, _)| *d <= limit)
         .min_by_key(|(d, k)| (*d, k.len(), *k))
         .map(|(_, k)| k)
 }
 
 /// Edit distance with neighbouring letters swapped counted as one.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().flat_map(char::to_lowercase).collect();
+fn distance(a: &[char], b: &str) -> usize {
     let b: Vec<char> = b.chars().flat_map(char::to_lowercase).collect();
-    if a.len().abs_diff(b.len()) > 4 || a.len() > 64 {
+    if a.len() > 64 {
         return usize::MAX;
     }
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

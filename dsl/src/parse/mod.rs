@@ -18,7 +18,7 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::source::{FileId, Span};
 
 /// Largest text that is read; a model of 10,000 equations has about half a mebibyte.
-pub const MAX_BYTES: usize = 4 << 20;
+pub const MAX_BYTES: usize = 2 << 20;
 
 #[derive(pest_derive::Parser)]
 #[grammar = "grammar.pest"]

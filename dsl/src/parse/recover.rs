@@ -129,9 +129,10 @@ impl Recovery<'_> {
                         }
                         if let Some(opening) = open.pop()
                             && shown == "}"
+                            && suspect.is_none()
                             && self.indent(i) < self.indent(opening)
                         {
-                            suspect.get_or_insert(opening);
+                            suspect = Some(opening);
                         }
                     }
                     None => self.diagnostics.push(
@@ -154,11 +155,13 @@ impl Recovery<'_> {
         self.diagnostics.len() == before
     }
 
-    /// White space before the line that a token is on.
+    /// White space before the line that a token is on; none for a line too long to be anybody's.
     fn indent(&self, token: usize) -> usize {
-        let source = self.packed.source;
-        let line = source[..self.packed.tokens[token].lo].rfind('\n').map_or(0, |i| i + 1);
-        source[line..].bytes().take_while(|b| *b == b' ' || *b == b'\t').count()
+        const LONG: usize = 1_000;
+        let (source, at) = (self.packed.source.as_bytes(), self.packed.tokens[token].lo);
+        let near = &source[at.saturating_sub(LONG)..at];
+        let line = near.iter().rposition(|b| *b == b'\n').map_or(near, |i| &near[i + 1..]);
+        if line.len() == LONG { 0 } else { line.iter().take_while(|b| **b == b' ' || **b == b'\t').count() }
     }
 
     fn item(&mut self, piece: Piece) -> Option<ast::Item> {
