@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A summand moves if it is made of products, and of sums of what is at hand anyway, by operations that are linear in
-//! them (`rename`, `pad`, `concat` and their like, a constant factor). It pays if what has to be given out anew for a
+//! them (`rename`, `pad`, `concat` and their like, a factor that no step changes). It pays if what has to be given out anew for a
 //! carry takes fewer bytes a step than reading and writing the carry.
 
 use std::collections::{BTreeMap, HashMap};
@@ -193,9 +193,21 @@ impl<'a> Loop<'a> {
                 crosses
             }
             Op::Add(a, b) => self.moves(*a, sums, outputs) && self.moves(*b, sums, outputs),
-            Op::Mul(x, c) if body.as_const(*c).is_some() => self.moves(*x, sums, outputs),
+            Op::Mul(a, b) => match self.factor(*a, *b) {
+                Some((x, _)) => self.moves(x, sums, outputs),
+                None => false,
+            },
             Op::Concat { parts, .. } => parts.iter().all(|p| self.moves(*p, sums, outputs)),
             op => linear(op).is_some_and(|x| self.moves(x, sums, outputs)),
+        }
+    }
+
+    /// Of two factors the one that changes, and the one that is the same in every step.
+    fn factor(&self, a: ValueId, b: ValueId) -> Option<(ValueId, ValueId)> {
+        match (self.stays(a), self.stays(b)) {
+            (false, true) => Some((a, b)),
+            (true, false) => Some((b, a)),
+            _ => None,
         }
     }
 
@@ -284,8 +296,9 @@ impl After<'_> {
                 let (a, b) = (self.sum(*a), self.sum(*b));
                 self.graph.add(a, b, span)
             }
-            Op::Mul(x, c) if self.scan.body.as_const(*c).is_some() => {
-                let (x, c) = (self.sum(*x), self.value(*c));
+            Op::Mul(a, b) => {
+                let (x, c) = Loop::new(self.scan, &[]).factor(*a, *b).unwrap_or((*a, *b));
+                let (x, c) = (self.sum(x), self.value(c));
                 self.graph.mul(x, c, span)
             }
             Op::Concat { parts, along, into } => {

@@ -16,7 +16,9 @@
 //! the target's family is read at the target's own point alone: then the derivative of all values by all points is, at
 //! each point, that of the one value by the one point.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::Ctx;
 use super::system::{SystemBuild, short};

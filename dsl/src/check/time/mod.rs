@@ -25,7 +25,7 @@ mod report;
 mod tests;
 mod words;
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use cover::Cover;
 use faults::Fault;

@@ -1,6 +1,6 @@
 //! What every equation reads.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::{Site, View};
 use crate::hir::{DefId, ExprId, FamilyId, Index, Node, Op, VarId};
