@@ -122,7 +122,7 @@ impl<'a> Ctx<'a> {
     fn is_open(&self, value: ExprId) -> bool {
         // Each with what is reduced over around it: the batch, and indices (all of them inside another equation).
         let mut open: Vec<(ExprId, bool, Option<Vec<VarId>>)> = vec![(value, false, Some(Vec::new()))];
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = hashbrown::HashSet::new();
         while let Some((e, batch, vars)) = open.pop() {
             if !seen.insert((e, batch, vars.clone())) {
                 continue;

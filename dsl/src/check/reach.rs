@@ -248,14 +248,18 @@ impl<'a> Ctx<'a> {
         if self.behind(of, target, false).contains(&target) {
             return Path::Direct;
         }
-        let stops =
-            |e: &ExprId| matches!(self.table.op(*e), Op::Stop(inner) if self.behind(*inner, target, true).contains(&target));
-        let stop = self.behind(of, target, true).into_iter().find(stops);
-        stop.map_or(Path::None, |stop| Path::Stopped(self.table.nodes[stop.0 as usize].span))
+        for e in self.behind(of, target, true) {
+            if let Op::Stop(inner) = *self.table.op(e)
+                && self.behind(inner, target, true).contains(&target)
+            {
+                return Path::Stopped(self.table.nodes[e.0 as usize].span);
+            }
+        }
+        Path::None
     }
 
     /// What a value is computed from in its own equation or function, down to the target; with `stops`, past stops too.
-    fn behind(&self, of: ExprId, target: ExprId, stops: bool) -> Vec<ExprId> {
+    fn behind(&mut self, of: ExprId, target: ExprId, stops: bool) -> Vec<ExprId> {
         let mut seen = HashSet::new();
         let mut found = Vec::new();
         let mut open = vec![of];
@@ -263,6 +267,9 @@ impl<'a> Ctx<'a> {
             // The table is in order: nothing before the target depends on it.
             if e < target || !seen.insert(e) {
                 continue;
+            }
+            if !self.spend_work(1, self.table.nodes[of.0 as usize].span) {
+                break;
             }
             found.push(e);
             match self.table.op(e) {
