@@ -16,6 +16,8 @@ pub(super) const STEP: usize = 10;
 
 /// The work of an equation beside its expressions: its type, its subscripts, its place in the order.
 pub(super) const EQUATION: usize = 400;
+/// The work of writing out an operation once more, for a gradient through equations.
+pub(super) const OPERATION: usize = 40;
 /// Names that a model may declare beside its equations, losses and metrics: some are looked for one by one.
 const MAX_NAMES: usize = 4_000;
 

@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use hashbrown::{HashMap, HashSet};
 
 use super::Ctx;
+use super::budget::OPERATION;
 use super::system::{SystemBuild, short};
 use super::table::Table;
 use crate::hir::{Def, ExprId, FamilyId, Index, Lhs, Op, VarId};
@@ -105,7 +106,7 @@ impl Ctx<'_> {
             return *seen;
         }
         let span = self.table.nodes[e.0 as usize].span;
-        let seen = if self.spend(span) {
+        let seen = if self.spend_work(OPERATION, span) {
             stacker::maybe_grow(128 << 10, 4 << 20, || self.write_out(e, bound, walk))
         } else {
             Seen { expr: e, depends: false, draws: false }
