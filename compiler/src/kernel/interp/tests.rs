@@ -35,7 +35,8 @@ fn tile(rows: &str, arena: usize, body: &str) -> String {
 
 #[test]
 fn instructions() {
-    let cases: [(&str, fn(f64, f64, f64) -> f64); 19] = [
+    type Meaning = fn(f64, f64, f64) -> f64;
+    let cases: [(&str, Meaning); 19] = [
         ("neg r0", |a, _, _| -a),
         ("exp r0", |a, _, _| a.exp()),
         ("log r0", |a, _, _| a.ln()),
