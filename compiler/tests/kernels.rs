@@ -45,6 +45,9 @@ fn check(model: &Model, entry: Entry, batch: usize, level: Level) {
     let expected = interp::run_with(&program, &inputs, &BTreeMap::new(), clock, RunOptions { check: false })
         .unwrap_or_else(|e| panic!("{what}: {e}"));
     let plain: Vec<Vec<f64>> = inputs.into_iter().map(|a| a.data).collect();
+    if std::env::var("SLOW").is_err() {
+        return on_cpu(&what, &program, &kernels, &plain, &expected);
+    }
     let found = kernel::interp::run(&kernels, &plain, &BTreeMap::new(), clock).unwrap_or_else(|e| panic!("{what}: {e}"));
     for ((output, a), b) in program.outputs.iter().zip(&found).zip(&expected) {
         let d = distance(a, &b.data);
@@ -57,6 +60,29 @@ fn check(model: &Model, entry: Entry, batch: usize, level: Level) {
     eprintln!("{what}: {} outputs agree; fused in {took:?}", program.outputs.len());
 }
 
+fn on_cpu(
+    what: &str,
+    program: &compiler::ir::Program,
+    kernels: &kernel::Program,
+    plain: &[Vec<f64>],
+    expected: &[interp::Array<f64>],
+) {
+    let mut instance = compiler::backend::cpu::Instance::new(&kernels, 2).unwrap_or_else(|e| panic!("{what}: {e}"));
+    for (i, data) in plain.iter().enumerate() {
+        instance.input_mut(i).iter_mut().zip(data).for_each(|(x, y)| *x = *y as f32);
+    }
+    instance.prepare();
+    instance.run(0, 0);
+    for (i, (output, b)) in program.outputs.iter().zip(&expected).enumerate() {
+        let a: Vec<f64> = instance.output(i).iter().map(|x| f64::from(*x)).collect();
+        let d = distance(&a, &b.data);
+        if d > 1e-4 {
+            eprintln!("{what}: cpu: {} differs by {d:e}", output.name);
+        }
+    }
+    eprintln!("{what}: cpu done");
+}
+
 #[test]
 #[ignore]
 fn probe() {
@@ -66,7 +92,7 @@ fn probe() {
     let batch = std::env::var("BATCH").map_or(2, |b| b.parse().expect("a number"));
     let level = Level::ALL.into_iter().find(|l| l.name() == level).expect("a level");
     for f in FILES.iter().filter(|f| file == "all" || **f == file) {
-        for model in models(&project("models").join(format!("{f}.wm")), &[("O", 5), ("A", 1)]) {
+        for model in models(&project("models").join(format!("{f}.wm")), &[("O", 17), ("A", 6)]) {
             for e in Entry::ALL.into_iter().filter(|e| entry == "all" || e.name() == entry) {
                 check(&model, e, batch, level);
             }

@@ -94,9 +94,12 @@ impl Host<'_> {
                 }
                 How::Random => kernels.push(self.random(fuser, *g, group.nodes[0])?),
                 How::Loop => {
+                    // Weights that are packed for kernels out here are packed out here.
+                    let packing = std::mem::take(&mut fuser.packing);
                     let mut steps = Vec::new();
                     self.scan(fuser, group.nodes[0], &mut steps, &mut before)?;
                     loops.extend(steps);
+                    fuser.packing = packing;
                 }
             }
         }
