@@ -180,7 +180,7 @@ fn endless_ranges() {
         "x[t] =
          y[t] = x[t]
          loss y = y[t]",
-        &["E0307 nothing says how far `t` goes", "t: `t` has no range", "help: say it: `for t in 0..T`"],
+        &["E0307 nothing says how far `t` goes", "t: `t` has no range", "help: say it: `for t in 0..N`"],
     );
     codes("r 0..8", "x[t] =\nx[3] = r[0]", &["E0307"]);
     // Upward there is nothing to stop it.
@@ -189,7 +189,7 @@ fn endless_ranges() {
     tells(
         "r 0..8",
         "x[i, k] = r[i+k]",
-        &["E0307 nothing says how far `i` goes", "i: `i` has no range", "help: say it: `for i in 0..T`"],
+        &["E0307 nothing says how far `i` goes", "i: `i` has no range", "help: say it: `for i in 0..N`"],
     );
 }
 
