@@ -30,33 +30,58 @@ pub(super) unsafe fn dots<S: Simd>(
     unsafe {
         let mut total = [[S::splat(0.0); RIGHT]; LEFT];
         for s in segments {
-            let left = left.map(|p| p.add(s.left));
-            let right = right.map(|p| p.add(s.right));
             let whole = s.len - s.len % S::W;
             for at in (0..whole).step_by(S::W) {
-                let right = right.map(|p| S::load(p.add(at)));
-                for (total, left) in total.iter_mut().zip(left) {
-                    let left = S::load(left.add(at));
-                    for (total, right) in total.iter_mut().zip(right) {
-                        *total = S::fma(left, right, *total);
-                    }
-                }
+                step::<S>(&mut total, left, s.left + at, right, s.right + at, S::W);
             }
-            let rest = s.len - whole;
-            if rest > 0 {
-                let right = right.map(|p| S::load_some(p.add(whole), rest));
-                for (total, left) in total.iter_mut().zip(left) {
-                    let left = S::load_some(left.add(whole), rest);
-                    for (total, right) in total.iter_mut().zip(right) {
-                        *total = S::fma(left, right, *total);
-                    }
-                }
+            if whole < s.len {
+                step::<S>(&mut total, left, s.left + whole, right, s.right + whole, s.len - whole);
             }
         }
         for (out, total) in out.iter_mut().zip(total) {
-            *out = total.map(|v| S::sum(v));
+            for (out, total) in out.iter_mut().zip(total) {
+                *out = S::sum(total);
+            }
         }
     }
+}
+
+/// Adds the products of `n <= W` numbers of all lists.
+///
+/// # Safety
+/// That of [`dots`].
+#[inline(always)]
+unsafe fn step<S: Simd>(
+    total: &mut [[S::V; RIGHT]; LEFT],
+    left: &[*const f32; LEFT],
+    left_at: usize,
+    right: &[*const f32; RIGHT],
+    right_at: usize,
+    n: usize,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut r = [S::splat(0.0); RIGHT];
+        for (r, right) in r.iter_mut().zip(right) {
+            *r = load::<S>(right.add(right_at), n);
+        }
+        for (total, left) in total.iter_mut().zip(left) {
+            let left = load::<S>(left.add(left_at), n);
+            for (total, r) in total.iter_mut().zip(r) {
+                *total = S::fma(left, r, *total);
+            }
+        }
+    }
+}
+
+/// `n <= W` numbers, then zeros.
+///
+/// # Safety
+/// The machine has the instruction set `S`, and p is good for `n` numbers.
+#[inline(always)]
+unsafe fn load<S: Simd>(p: *const f32, n: usize) -> S::V {
+    // SAFETY: the caller's contract.
+    unsafe { if n == S::W { S::load(p) } else { S::load_some(p, n) } }
 }
 
 /// `out[l] = sum over all segments of left[l]`
@@ -69,20 +94,14 @@ pub(super) unsafe fn sums<S: Simd>(left: &[*const f32; LEFT], segments: &[Segmen
     unsafe {
         let mut total = [S::splat(0.0); LEFT];
         for s in segments {
-            let left = left.map(|p| p.add(s.left));
-            let whole = s.len - s.len % S::W;
-            for at in (0..whole).step_by(S::W) {
+            for at in (0..s.len).step_by(S::W) {
                 for (total, left) in total.iter_mut().zip(left) {
-                    *total = S::add(*total, S::load(left.add(at)));
-                }
-            }
-            let rest = s.len - whole;
-            if rest > 0 {
-                for (total, left) in total.iter_mut().zip(left) {
-                    *total = S::add(*total, S::load_some(left.add(whole), rest));
+                    *total = S::add(*total, load::<S>(left.add(s.left + at), S::W.min(s.len - at)));
                 }
             }
         }
-        *out = total.map(|v| S::sum(v));
+        for (out, total) in out.iter_mut().zip(total) {
+            *out = S::sum(total);
+        }
     }
 }

@@ -73,6 +73,13 @@ functions! {
     Select: |a, b, c| math::select::<S>(a, b, c);
 }
 
+/// The lane vector or number of step j.
+#[inline(always)]
+unsafe fn at(arg: Arg, j: usize) -> *mut f32 {
+    // SAFETY: the caller's contract.
+    unsafe { arg.at.add(j * arg.step) }
+}
+
 /// `W` numbers of an operand from the lane `lane` on.
 #[inline(always)]
 unsafe fn operand<S: Simd, const SPLAT: bool>(at: *const f32, lane: usize) -> S::V {
@@ -163,7 +170,6 @@ pub(super) type DecayFn = unsafe fn(n: usize, args: &Decay<Arg>);
 pub(super) unsafe fn decay<S: Simd, const SPLAT: bool>(n: usize, args: &Decay<Arg>) {
     // SAFETY: the caller's contract; offsets stay below n steps.
     unsafe {
-        let at = |arg: Arg, j: usize| arg.at.add(j * arg.step);
         let Decay { rate, state, input, to, read } = *args;
         let mut total = [S::splat(0.0); 4];
         for (v, total) in total.iter_mut().enumerate().take(LANES / S::W) {
@@ -175,9 +181,9 @@ pub(super) unsafe fn decay<S: Simd, const SPLAT: bool>(n: usize, args: &Decay<Ar
             for (v, total) in total.iter_mut().enumerate().take(LANES / S::W) {
                 let lane = v * S::W;
                 let rate = S::mul(operand::<S, false>(at(rate[0], j), lane), operand::<S, SPLAT>(at(rate[1], j), lane));
-                let [i, k] = input.map(|arg| S::load(at(arg, j).add(lane)));
+                let input = S::mul(S::load(at(input[0], j).add(lane)), S::load(at(input[1], j).add(lane)));
                 let state = S::load(at(state, j).add(lane));
-                let new = S::fma(math::exp::<S>(rate), state, S::mul(i, k));
+                let new = S::fma(math::exp::<S>(rate), state, input);
                 S::store(at(to, j).add(lane), new);
                 if let Some([factor, _]) = read {
                     *total = S::fma(new, S::load(at(factor, j).add(lane)), *total);

@@ -1,7 +1,8 @@
 //! Vectors of single-precision numbers: one trait, an implementation for each instruction set.
 //!
 //! Micro-kernels are written once against [`Simd`] and instantiated under the instruction set's `target_feature` (see
-//! [`super::kernels`]), into which everything here is inlined. The functions are unsafe because they are instructions:
+//! [`super::kernels`]), into which everything here is inlined. That holds for functions that say `inline(always)`, not for
+//! closures given to functions that do not (`array::map`): around vectors there are plain loops. The functions are unsafe because they are instructions:
 //! the caller must be on a machine that has them; where there are pointers, they must be good for what is read or
 //! written.
 

@@ -11,14 +11,10 @@ type V = [f32; W];
 type I = [u32; W];
 type M = [bool; W];
 
+/// Written out, as this is inlined some thousand times.
 #[inline(always)]
-fn each(f: impl Fn(usize) -> f32) -> V {
-    std::array::from_fn(f)
-}
-
-#[inline(always)]
-fn ints(f: impl Fn(usize) -> u32) -> I {
-    std::array::from_fn(f)
+fn each<T>(f: impl Fn(usize) -> T) -> [T; W] {
+    [f(0), f(1), f(2), f(3)]
 }
 
 // SAFETY of all blocks: pointers are good for what is read or written, by the trait's contract.
@@ -100,12 +96,12 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn less(a: V, b: V) -> M {
-        std::array::from_fn(|i| a[i] < b[i])
+        each(|i| a[i] < b[i])
     }
 
     #[inline(always)]
     unsafe fn is_nan(a: V) -> M {
-        std::array::from_fn(|i| a[i].is_nan())
+        each(|i| a[i].is_nan())
     }
 
     #[inline(always)]
@@ -120,7 +116,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn bits(a: V) -> I {
-        ints(|i| a[i].to_bits())
+        each(|i| a[i].to_bits())
     }
 
     #[inline(always)]
@@ -135,27 +131,27 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn int_add(a: I, b: I) -> I {
-        ints(|i| a[i].wrapping_add(b[i]))
+        each(|i| a[i].wrapping_add(b[i]))
     }
 
     #[inline(always)]
     unsafe fn int_and(a: I, b: I) -> I {
-        ints(|i| a[i] & b[i])
+        each(|i| a[i] & b[i])
     }
 
     #[inline(always)]
     unsafe fn int_xor(a: I, b: I) -> I {
-        ints(|i| a[i] ^ b[i])
+        each(|i| a[i] ^ b[i])
     }
 
     #[inline(always)]
     unsafe fn shift_left<const N: i32>(a: I) -> I {
-        ints(|i| a[i] << N)
+        each(|i| a[i] << N)
     }
 
     #[inline(always)]
     unsafe fn shift_right<const N: i32>(a: I) -> I {
-        ints(|i| a[i] >> N)
+        each(|i| a[i] >> N)
     }
 
     #[inline(always)]
