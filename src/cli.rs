@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use compiler::kernel::fuse::Level;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -19,10 +21,11 @@ Exit codes:
   2  bad input or usage: a model with errors, a file that cannot be read, an unknown option
 
 Examples:
-  wmc new pendulum                                 write a starter model to pendulum.wm
-  wmc check pendulum.wm                            check it
-  wmc show models/hamworld.wm --task cheetah-run   what is in it, at the sizes of a task
-  wmc help E0203                                   what an error code means
+  wmc new pendulum                                   write a starter model to pendulum.wm
+  wmc check pendulum.wm                              check it
+  wmc show models/hamworld.wm --task cheetah-run     what is in it, at the sizes of a task
+  wmc explain models/hamworld.wm --task cheetah-run  what its kernels do and cost
+  wmc help E0203                                     what an error code means
 ";
 
 /// A compiler for world models written in `.wm` files.
@@ -44,6 +47,7 @@ pub(crate) enum Command {
     Show(Show),
     Run(Run),
     Compile(Compile),
+    Explain(Explain),
     New(New),
     Help(Help),
     Completions(Completions),
@@ -189,9 +193,13 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) f64: bool,
 
-    /// How it is computed: `reference` is the interpreter
-    #[arg(long, value_name = "LEVEL", default_value = "reference", value_parser = ["reference"])]
-    pub(crate) level: String,
+    /// How it is computed: `reference` is the interpreter; kernels are `eager` (one for each operation), `fused` or `mega`
+    #[arg(long, value_name = "LEVEL", default_value = "reference", value_parser = through())]
+    pub(crate) level: Through,
+
+    /// Threads that kernels run on; otherwise as many as the machine has
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
 
     /// Where it is computed
     #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = ["cpu"])]
@@ -223,7 +231,7 @@ pub(crate) struct Run {
     pub(crate) json: bool,
 }
 
-/// Compile a model: today, its graph programs
+/// Compile a model: its graph programs and kernels
 ///
 /// Without `--dump`, counts the operations of every entry point. With it, prints the program after a pass.
 #[derive(Debug, Args)]
@@ -231,7 +239,8 @@ pub(crate) struct Run {
 Examples:
   wmc compile models/hamworld.wm --task cheetah-run
   wmc compile models/hamworld.wm --task cheetah-run --entry train_step --dump lower
-  wmc compile models/hamworld.wm --task cheetah-run --entry plan --dump cse")]
+  wmc compile models/hamworld.wm --task cheetah-run --entry plan --dump cse
+  wmc compile models/hamworld.wm --task cheetah-run --entry plan --dump kernels --level fused")]
 pub(crate) struct Compile {
     /// The `.wm` file
     #[arg(value_name = "FILE")]
@@ -255,13 +264,68 @@ pub(crate) struct Compile {
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,
 
-    /// Print the program after this pass: `lower` is the first, `simplify` is all of them until nothing changes
+    /// Print the program after this pass: `lower` is the first, `simplify` is all of them until nothing changes,
+    /// `kernels` is what runs
     #[arg(long, value_name = "PASS")]
     pub(crate) dump: Option<String>,
+
+    /// How much goes into one kernel of `--dump kernels`
+    #[arg(long, value_name = "LEVEL", default_value = "mega", value_parser = level())]
+    pub(crate) level: Level,
 
     /// Print how long lowering (gradients included) and simplification take
     #[arg(long)]
     pub(crate) time: bool,
+}
+
+/// Show what a model's kernels do and cost
+///
+/// For each kernel: its operations, the lines of the `.wm` text that they came from, why it ends where it ends, how much it
+/// computes and moves. Costs are counted, not measured; docs/kernels.md says how, and what the levels are.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc explain models/hamworld.wm --task cheetah-run --entry plan --batch 1
+  wmc explain models/hamworld.wm --task cheetah-run --entry plan --level fused --html plan.html
+  wmc explain models/sac.wm --task cheetah-run --json | jq '.entries[] | {entry, launches: .steps.launches}'")]
+pub(crate) struct Explain {
+    /// The `.wm` file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// The model to explain, where the file has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(crate) roots: Roots,
+
+    /// One entry point; all that the model has otherwise
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Option<String>,
+
+    /// How much goes into one kernel
+    #[arg(long, value_name = "LEVEL", default_value = "mega", value_parser = level())]
+    pub(crate) level: Level,
+
+    /// Samples in the batch, or environments that act at once
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<usize>,
+
+    /// Write all of it as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw the operations, coloured by kernel
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// The same as a page on which every operation says what it is
+    #[arg(long, value_name = "OUT.html")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Write a starter model
@@ -321,6 +385,26 @@ pub(crate) struct Roots {
     /// Another folder in which `use` may find files, beside the folder of the file itself
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
+}
+
+/// What computes an entry point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Through {
+    Reference,
+    Kernels(Level),
+}
+
+fn level_named(name: &str) -> Option<Level> {
+    Level::ALL.into_iter().find(|level| level.name() == name)
+}
+
+fn level() -> impl TypedValueParser<Value = Level> {
+    PossibleValuesParser::new(Level::ALL.map(Level::name)).map(|name| level_named(&name).expect("one of the values"))
+}
+
+fn through() -> impl TypedValueParser<Value = Through> {
+    let names = ["reference"].into_iter().chain(Level::ALL.map(Level::name));
+    PossibleValuesParser::new(names).map(|name| level_named(&name).map_or(Through::Reference, Through::Kernels))
 }
 
 impl Sizes {

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod explain;
 mod files;
 mod output;
 mod report;

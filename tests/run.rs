@@ -117,6 +117,70 @@ fn the_goldens_through_a_name_map() {
     assert!(apart(&have["grad.m.0.v.weight"].1, half) < 1e-9);
 }
 
+/// Losses and every gradient through kernels, against the same goldens, in single precision.
+#[test]
+fn the_goldens_through_kernels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (want, gradients) = (load(&golden("outputs_f64.safetensors")), load(&golden("grads_f64.safetensors")));
+    for (level, threads) in [("mega", "2"), ("fused", "1")] {
+        let out = folder.path().join(level);
+        let mut arguments = ON_GOLDEN.to_vec();
+        arguments.extend(SIZES);
+        arguments.extend(["--level", level, "--threads", threads, "--grads", "--out", out.to_str().expect("text")]);
+        let ran = wmc(&arguments);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let have = load(&out);
+        for (ours, theirs) in [("loss.dyn", "loss.dyn"), ("loss.decouple", "loss.dec"), ("objective.main", "loss.total")] {
+            let d = apart(&have[ours].1, &want[theirs].1);
+            assert!(d < 1e-4, "{level} {ours}: {d:e}");
+        }
+        for (ours, theirs) in [("grad.encoder.0.weight", "grad.enc.0.weight"), ("grad.energy.1.weight", "grad.H.1.weight")] {
+            assert_eq!(have[ours].0, gradients[theirs].0, "{ours}");
+            let d = apart(&have[ours].1, &gradients[theirs].1);
+            assert!(d < 1e-4, "{level} {ours}: {d:e}");
+        }
+    }
+}
+
+/// The same names in and out at every level, and the same complaints.
+#[test]
+fn levels_take_and_give_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    let obs: Vec<f64> = (0..60).map(|i| (i as f64 * 0.7).sin()).collect();
+    let (acts, r) = ([0.25; 10], [0.5; 10]);
+    let batch = |obs: &[f64]| {
+        let data = [("data.obs", &[2, 6, 5][..], obs), ("data.a", &[2, 5, 1], &acts), ("data.r", &[2, 5], &r)];
+        save(Path::new(&path("batch")), &data);
+    };
+    batch(&obs);
+    let (input, out) = (path("batch"), path("out"));
+    let base = ["run", LEAPFROG, "--dim", "O=5,A=1", "--entry", "train_step", "--in", &input, "--out", &out, "--grads"];
+    let run = |more: &[&str]| {
+        let ran = wmc(&[&base, more].concat());
+        assert_eq!(ran.code, 0, "{more:?}: {}", ran.err);
+        load(Path::new(&out))
+    };
+    let reference = run(&["--level", "reference"]);
+    for level in ["eager", "fused", "mega"] {
+        let have = run(&["--level", level]);
+        assert_eq!(have.keys().collect::<Vec<_>>(), reference.keys().collect::<Vec<_>>(), "{level}");
+        for (name, (shape, numbers)) in &have {
+            let (want_shape, want) = &reference[name];
+            assert_eq!(shape, want_shape, "{level} {name}");
+            let largest = want.iter().fold(1e-6f64, |m, x| m.max(x.abs()));
+            let off = numbers.iter().zip(want).fold(0f64, |m, (a, b)| m.max((a - b).abs()));
+            assert!(off <= 1e-4 * largest, "{level} {name}: {off:e} of {largest:e}");
+        }
+    }
+    refuses(&[&base[..], &["--level", "mega", "--f64"]].concat(), &["single precision", "--level reference"]);
+    let mut hole = obs.clone();
+    hole[3] = f64::NAN;
+    batch(&hole);
+    refuses(&[&base[..], &["--level", "mega"]].concat(), &["`data.obs` is not finite", "place 3", "NaN"]);
+    assert_eq!(wmc(&[&base[..], &["--level", "mega", "--allow-nan"]].concat()).code, 0);
+}
+
 #[test]
 fn single_precision_and_a_schedule_by_hand() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -284,6 +348,13 @@ fn dumps_are_programs() {
         assert_eq!(ran.code, 0, "{}", ran.err);
         let program = compiler::ir::text::parse(&ran.out).unwrap_or_else(|e| panic!("{pass}: {e}"));
         compiler::ir::verify::verify(&program).unwrap_or_else(|e| panic!("{pass}: {e}"));
+    }
+    for level in ["eager", "fused", "mega"] {
+        let dump = ["--entry", "plan", "--dump", "kernels", "--level", level];
+        let ran = wmc(&[&["compile", LEAPFROG, "--task", "cartpole-swingup"][..], &dump].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let program = compiler::kernel::text::parse(&ran.out).unwrap_or_else(|e| panic!("{level}: {e}"));
+        compiler::kernel::verify::verify(&program).unwrap_or_else(|e| panic!("{level}: {e}"));
     }
 }
 

@@ -6,12 +6,17 @@
 //! is not given has a value of its own: parameters start as the language says, slow copies as their parameters, slots at
 //! zero, schedules from `progress`, draws from the seed. Data is always given.
 
+mod kernels;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use dsl::hir::Model;
+pub use kernels::Kernels;
 
 use crate::interp::{self, Array, Clock, Real, RunError, RunOptions};
 use crate::ir::{Program, Role};
+use crate::kernel::fuse::FuseError;
+use crate::kernel::verify::VerifyError;
 use crate::lower::{self, Entry, LowerError, Options};
 
 /// An array with a shape, in double precision whatever it was stored as.
@@ -42,6 +47,8 @@ pub struct Call {
     pub check: bool,
     /// Simplify the program before it runs.
     pub simplify: bool,
+    /// What computes it; the interpreter otherwise.
+    pub kernels: Option<Kernels>,
 }
 
 impl Default for Call {
@@ -56,6 +63,7 @@ impl Default for Call {
             batch: None,
             check: true,
             simplify: true,
+            kernels: None,
         }
     }
 }
@@ -91,6 +99,16 @@ pub enum CallError {
     Run(#[from] RunError),
     #[error("the given tensors do not fit the model:\n{0}")]
     Misfit(Misfit),
+    #[error("kernels compute in single precision")]
+    Double,
+    #[error(transparent)]
+    Fuse(#[from] FuseError),
+    #[error("a kernel does not hold its invariants: {0}")]
+    Verify(#[from] VerifyError),
+    #[error(transparent)]
+    Draw(#[from] crate::backend::cpu::Error),
+    #[error("`{output}` is not finite: the number at place {place} is {value}, and the interpreter's is finite")]
+    NotFinite { output: String, place: usize, value: f64 },
 }
 
 /// Lowers an entry point for the sizes of the given data.
@@ -111,8 +129,15 @@ fn batch_of(model: &Model, given: &Tensors) -> Option<usize> {
 
 /// Runs an entry point.
 pub fn call(model: &Model, call: &Call, given: &Tensors) -> Result<Tensors, CallError> {
+    if call.double && call.kernels.is_some() {
+        return Err(CallError::Double);
+    }
     let program = program(model, call, given)?;
-    if call.double { run::<f64>(model, call, &program, given) } else { run::<f32>(model, call, &program, given) }
+    match call.kernels {
+        Some(kernels) => kernels::run(model, call, kernels, &program, given),
+        None if call.double => run::<f64>(model, call, &program, given),
+        None => run::<f32>(model, call, &program, given),
+    }
 }
 
 fn run<T: Real>(model: &Model, call: &Call, program: &Program, given: &Tensors) -> Result<Tensors, CallError> {

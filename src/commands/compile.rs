@@ -1,14 +1,15 @@
-//! `wmc compile`: today the graph program of an entry point after a pass, as text.
+//! `wmc compile`: the graph program of an entry point after a pass, or its kernels, as text.
 
 use std::time::{Duration, Instant};
 
 use compiler::ir;
-use compiler::lower::{self, Entry, LowerError};
+use compiler::kernel;
+use compiler::lower::{self, LowerError};
 use compiler::simplify;
 use dsl::diagnostics::closest;
 
 use crate::cli::Compile;
-use crate::commands::one_model;
+use crate::commands::{entries, one_model};
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
@@ -16,17 +17,7 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
     else {
         return Exit::Bad;
     };
-    let entries: Vec<Entry> = match &arguments.entry {
-        Some(name) => match Entry::parse(name) {
-            Some(entry) => vec![entry],
-            None => {
-                let names: Vec<&str> = Entry::ALL.iter().map(|e| e.name()).collect();
-                out.error(&format!("there is no entry point `{name}`"), &format!("the entry points are {}", names.join(", ")));
-                return Exit::Bad;
-            }
-        },
-        None => Entry::ALL.to_vec(),
-    };
+    let Some(entries) = entries(arguments.entry.as_deref(), out) else { return Exit::Bad };
     let mut times = Vec::new();
     for entry in entries {
         let start = Instant::now();
@@ -54,13 +45,23 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
                 simplify::simplify(&mut program);
                 out.say(ir::text::print(&program, Some(&checked.sources)));
             }
+            Some("kernels") => {
+                simplify::simplify(&mut program);
+                match kernel::fuse::fuse(&program, arguments.level) {
+                    Ok(kernels) => out.say(kernel::text::print(&kernels)),
+                    Err(error) => {
+                        out.error(&error.to_string(), "this is a fault of the compiler, not of the model");
+                        return Exit::Bad;
+                    }
+                }
+            }
             Some("lower") => out.say(ir::text::print(&program, Some(&checked.sources))),
             Some(pass) => {
                 let known: Vec<&str> = simplify::PASSES.iter().map(|p| p.0).collect();
                 if !known.contains(&pass) {
-                    let help = match closest(pass, known.iter().copied().chain(["lower", "simplify"])) {
+                    let help = match closest(pass, known.iter().copied().chain(["lower", "simplify", "kernels"])) {
                         Some(best) => format!("did you mean `{best}`?"),
-                        None => format!("the passes are lower, {}, simplify", known.join(", ")),
+                        None => format!("the passes are lower, {}, simplify, kernels", known.join(", ")),
                     };
                     out.error(&format!("there is no pass `{pass}`"), &help);
                     return Exit::Bad;

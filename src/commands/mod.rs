@@ -3,6 +3,7 @@
 mod check;
 mod compile;
 mod completions;
+mod explain;
 mod fmt;
 mod help;
 mod new;
@@ -11,8 +12,9 @@ mod show;
 
 use std::path::Path;
 
+use compiler::lower::Entry;
 use dsl::Checked;
-use dsl::diagnostics::Diagnostic;
+use dsl::diagnostics::{Diagnostic, closest};
 use dsl::hir::Model;
 
 use crate::cli::{Command, Roots, Sizes};
@@ -27,6 +29,7 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
         Command::Show(arguments) => show::run(&arguments, out),
         Command::Run(arguments) => run::run(&arguments, out),
         Command::Compile(arguments) => compile::run(&arguments, out),
+        Command::Explain(arguments) => explain::run(&arguments, out),
         Command::New(arguments) => new::run(&arguments, out),
         Command::Help(arguments) => help::run(&arguments, out),
         Command::Completions(arguments) => completions::run(&arguments, out),
@@ -64,5 +67,27 @@ fn one_model(path: &Path, name: Option<String>, sizes: &Sizes, roots: &Roots, ou
             out.error(&format!("`{file}` has several models"), &format!("choose one with `--model`: {}", names.join(", ")));
             None
         }
+    }
+}
+
+/// The entry point of that name. None after what is wrong has been said.
+fn entry_named(name: &str, out: &mut Output) -> Option<Entry> {
+    let found = Entry::parse(name);
+    if found.is_none() {
+        let names = Entry::ALL.map(Entry::name);
+        let help = match closest(name, names) {
+            Some(best) => format!("did you mean `{best}`?"),
+            None => format!("the entry points are {}", names.join(", ")),
+        };
+        out.error(&format!("there is no entry point `{name}`"), &help);
+    }
+    found
+}
+
+/// The one entry point that was named, or all.
+fn entries(name: Option<&str>, out: &mut Output) -> Option<Vec<Entry>> {
+    match name {
+        Some(name) => entry_named(name, out).map(|entry| vec![entry]),
+        None => Some(Entry::ALL.to_vec()),
     }
 }

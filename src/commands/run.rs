@@ -1,14 +1,13 @@
 //! `wmc run`: one entry point on given tensors.
 
-use compiler::lower::Entry;
-use compiler::run::{Call, CallError, Tensor, Tensors};
+use compiler::run::{Call, CallError, Kernels, Tensor, Tensors};
 use dsl::Checked;
 use dsl::diagnostics::closest;
 use dsl::hir::Model;
 use dsl::source::Span;
 
-use crate::cli::Run;
-use crate::commands::one_model;
+use crate::cli::{Run, Through};
+use crate::commands::{entry_named, one_model};
 use crate::output::{Exit, Output};
 use crate::tensors::{self, TensorError};
 
@@ -17,15 +16,7 @@ pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
     else {
         return Exit::Bad;
     };
-    let Some(entry) = Entry::parse(&arguments.entry) else {
-        let names: Vec<&str> = Entry::ALL.iter().map(|e| e.name()).collect();
-        let help = match closest(&arguments.entry, names.iter().copied()) {
-            Some(best) => format!("did you mean `{best}`?"),
-            None => format!("the entry points are {}", names.join(", ")),
-        };
-        out.error(&format!("there is no entry point `{}`", arguments.entry), &help);
-        return Exit::Bad;
-    };
+    let Some(entry) = entry_named(&arguments.entry, out) else { return Exit::Bad };
     let given = match given(arguments, &model) {
         Ok(given) => given,
         Err(message) => {
@@ -41,6 +32,10 @@ pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
         step: arguments.step,
         progress: arguments.progress,
         check: !arguments.allow_nan,
+        kernels: match arguments.level {
+            Through::Reference => None,
+            Through::Kernels(level) => Some(Kernels { level, threads: threads(arguments.threads) }),
+        },
         ..Call::default()
     };
     let mut result = match compiler::run::call(&model, &call, &given) {
@@ -59,6 +54,11 @@ pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
     }
     summary(&result, arguments, out);
     Exit::Fine
+}
+
+/// Those that were asked for, or as many as the machine can run at once.
+fn threads(asked: Option<usize>) -> usize {
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
 }
 
 /// The tensors of the file, under our names, and what `--set` says.
@@ -100,6 +100,10 @@ fn tell(error: &CallError, checked: &Checked, out: &mut Output) {
         CallError::Lower(compiler::lower::LowerError::Unsupported { span, .. }) => format!("at {}", place(*span)),
         CallError::Lower(compiler::lower::LowerError::Unbound(_)) => "bind it with `--task` or `--dim`".to_string(),
         CallError::Lower(compiler::lower::LowerError::NoEntry { .. }) => "choose another `--entry`".to_string(),
+        CallError::Double => "leave out `--f64`, or take `--level reference`".to_string(),
+        CallError::Fuse(_) | CallError::Verify(_) | CallError::Draw(_) | CallError::NotFinite { .. } => {
+            "`--level reference` computes it with the interpreter".to_string()
+        }
         CallError::Run(e) => match e.span() {
             Some(span) => format!("at {}", place(span)),
             None => "see `wmc show FILE --params` for the names of all tensors".to_string(),

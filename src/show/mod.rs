@@ -7,7 +7,7 @@ mod document;
 #[cfg(test)]
 pub(crate) mod sample;
 mod scalars;
-mod table;
+pub(crate) mod table;
 mod text;
 mod view;
 mod written;

@@ -1,13 +1,13 @@
 //! Columns that line up. Written by hand: two spaces and a width are all that is needed.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
 
 /// Rows with their columns aligned, each line indented by two spaces. Columns without any text are left out.
-pub(super) fn table(align: &[Align], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(align: &[Align], rows: &[Vec<String>]) -> String {
     let width = |text: &str| text.chars().count();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> =

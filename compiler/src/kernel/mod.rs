@@ -16,6 +16,7 @@
 //! renamed, split and joined axes, steps of a loop are views and cost nothing.
 
 pub mod access;
+pub mod cost;
 pub mod fuse;
 pub mod interp;
 pub mod text;

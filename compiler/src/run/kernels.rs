@@ -1,0 +1,61 @@
+//! A call through kernels on the processor: the same names in and out as the interpreter's.
+
+use dsl::hir::Model;
+
+use super::{Call, CallError, Tensor, Tensors, arrays};
+use crate::backend::cpu::Instance;
+use crate::interp::{self, Array, Clock, RunError, RunOptions};
+use crate::ir::Program;
+use crate::kernel::fuse::{Level, fuse};
+
+/// Kernels of a level, on some threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernels {
+    pub level: Level,
+    pub threads: usize,
+}
+
+pub(super) fn run(model: &Model, call: &Call, how: Kernels, program: &Program, given: &Tensors) -> Result<Tensors, CallError> {
+    let (inputs, draws) = arrays::<f32>(model, call, program, given)?;
+    if call.check {
+        let named = program.inputs.iter().map(|i| i.name.as_str()).zip(&inputs);
+        named.chain(draws.iter().map(|(name, array)| (name.as_str(), array))).try_for_each(|(n, a)| finite(n, a))?;
+    }
+    let mut instance = Instance::new(&fuse(program, how.level)?, how.threads)?;
+    for (i, array) in inputs.iter().enumerate() {
+        instance.input_mut(i).copy_from_slice(&array.data);
+    }
+    for (name, array) in &draws {
+        instance.set_draw(name, Some(&array.data))?;
+    }
+    instance.prepare();
+    instance.run(call.seed, call.step);
+    let outputs: Tensors = program
+        .outputs
+        .iter()
+        .zip(&program.graph.results)
+        .enumerate()
+        .map(|(i, (output, v))| {
+            let shape = program.graph.axes(*v).iter().map(|a| program.size(*a)).collect();
+            (output.name.clone(), Tensor { shape, data: instance.output(i).iter().map(|x| f64::from(*x)).collect() })
+        })
+        .collect();
+    if call.check
+        && let Some((name, place, value)) = outputs.iter().find_map(|(name, tensor)| {
+            let place = tensor.data.iter().position(|x| !x.is_finite())?;
+            Some((name.clone(), place, tensor.data[place]))
+        })
+    {
+        // Kernels do not watch what they compute; the interpreter can name the operation.
+        interp::run_with(program, &inputs, &draws, Clock { seed: call.seed, step: call.step }, RunOptions { check: true })?;
+        return Err(CallError::NotFinite { output: name, place, value });
+    }
+    Ok(outputs)
+}
+
+fn finite(name: &str, array: &Array<f32>) -> Result<(), RunError> {
+    match array.data.iter().position(|x| !x.is_finite()) {
+        None => Ok(()),
+        Some(place) => Err(RunError::GivenNotFinite { name: name.to_string(), place, value: f64::from(array.data[place]) }),
+    }
+}

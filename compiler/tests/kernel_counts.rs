@@ -1,0 +1,60 @@
+//! Kernels of all models at all levels, as a table.
+
+mod support;
+
+use compiler::kernel::cost::totals;
+use compiler::kernel::fuse::{Level, fuse};
+use compiler::kernel::verify::verify;
+use compiler::lower::{Entry, LowerError, Options, lower};
+use compiler::simplify::simplify;
+use dsl::hir::Model;
+use support::{models, project};
+
+const FILES: [&str; 9] =
+    ["hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
+
+/// What a level makes of an entry point: launches of a call, kernels of a call, kernels that depend on parameters alone.
+fn counts(program: &compiler::ir::Program, level: Level) -> String {
+    let kernels = match fuse(program, level) {
+        Ok(kernels) => kernels,
+        Err(error) => return error.to_string(),
+    };
+    if let Err(error) = verify(&kernels) {
+        return format!("does not verify: {error}");
+    }
+    let (call, prepare) = (totals(&kernels, &kernels.steps), totals(&kernels, &kernels.prepare));
+    format!("{:>6} {:>5} {:>4}", call.launches, call.kernels, prepare.kernels)
+}
+
+fn row(model: &Model, entry: Entry) -> Option<String> {
+    // One environment decides; the batch of training is the model's own.
+    let batch = matches!(entry, Entry::Act | Entry::Plan).then_some(1);
+    let mut program = match lower(model, entry, Options { batch, ..Options::default() }) {
+        Ok(program) => program,
+        Err(LowerError::NoEntry { .. }) => return None,
+        Err(error) => panic!("{} {}: {error}", model.name, entry.name()),
+    };
+    simplify(&mut program);
+    let levels = Level::ALL.map(|level| counts(&program, level));
+    Some(format!("{:16} {:10} | {}\n", model.name, entry.name(), levels.join(" | ")))
+}
+
+/// To accept new counts: `INSTA_UPDATE=always cargo test -p wmc-compiler --test kernel_counts`.
+#[test]
+fn of_all_models() {
+    let head = "launches of a call, its kernels, kernels that run when parameters have changed; O = 17, A = 6\n";
+    let mut table = format!("{head}\n{:16} {:10} | {:17} | {:17} | {:17}\n", "", "", "eager", "fused", "mega");
+    let of = |file: &str| models(&project("models").join(format!("{file}.wm")), &[("O", 17), ("A", 6)]);
+    let mut all: Vec<Model> = Vec::new();
+    for model in FILES.iter().flat_map(|file| of(file)) {
+        if all.iter().all(|m| m.name != model.name) {
+            all.push(model);
+        }
+    }
+    assert_eq!(all.len(), 11);
+    for model in &all {
+        Entry::ALL.iter().filter_map(|entry| row(model, *entry)).for_each(|row| table += &row);
+    }
+    let table: Vec<&str> = table.lines().map(str::trim_end).collect();
+    insta::assert_snapshot!("kernels", table.join("\n"));
+}

@@ -1,0 +1,89 @@
+//! `wmc explain`: what a model's kernels do and cost.
+
+use std::path::Path;
+
+use compiler::backend::cpu::Instance;
+use compiler::kernel;
+use compiler::kernel::fuse::fuse;
+use compiler::lower::{self, LowerError};
+use compiler::simplify::simplify;
+use dsl::hir::Model;
+
+use crate::cli::Explain;
+use crate::commands::{entries, one_model};
+use crate::explain::chart::Chart;
+use crate::explain::{self, Document, Origins};
+use crate::output::{Exit, Output};
+
+pub(crate) fn run(arguments: &Explain, out: &mut Output) -> Exit {
+    let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)
+    else {
+        return Exit::Bad;
+    };
+    let programs = match programs(arguments, &model, out) {
+        Some(programs) => programs,
+        None => return Exit::Bad,
+    };
+    let file = arguments.file.display().to_string();
+    let origins = Origins::new(&checked.sources, &file);
+    let level = arguments.level.name();
+    let mut document = Document { file: file.clone(), model: model.name.clone(), level, entries: Vec::new() };
+    let mut chart = Chart::default();
+    for program in &programs {
+        let instance = match Instance::new(program, 1) {
+            Ok(instance) => instance,
+            Err(error) => {
+                out.error(&format!("`{}` does not hold its invariants: {error}", program.name), FAULT);
+                return Exit::Bad;
+            }
+        };
+        document.entries.push(explain::entry(program, instance.bytes(), &origins));
+        if arguments.svg.is_some() || arguments.html.is_some() {
+            chart.add(format!("{} {}, level {level}", model.name, program.name), program, &origins);
+        }
+    }
+    let svg = arguments.svg.as_ref().map(|path| (path, explain::svg::svg(&chart)));
+    let html = arguments.html.as_ref().map(|path| (path, explain::page::page(&document, &chart)));
+    if !svg.iter().chain(&html).all(|(path, text)| write(path, text, out)) {
+        return Exit::Bad;
+    }
+    out.say(if arguments.json { explain::json(&document) } else { explain::tables(&document) });
+    Exit::Fine
+}
+
+const FAULT: &str = "this is a fault of the compiler, not of the model";
+
+/// The kernel programs that were asked for.
+fn programs(arguments: &Explain, model: &Model, out: &mut Output) -> Option<Vec<kernel::Program>> {
+    let mut programs = Vec::new();
+    for entry in entries(arguments.entry.as_deref(), out)? {
+        let mut program = match lower::lower(model, entry, lower::Options { batch: arguments.batch, ..lower::Options::default() })
+        {
+            Ok(program) => program,
+            Err(LowerError::NoEntry { .. }) if arguments.entry.is_none() => continue,
+            Err(error) => {
+                out.error(&error.to_string(), "see `wmc help explain`");
+                return None;
+            }
+        };
+        simplify(&mut program);
+        match fuse(&program, arguments.level) {
+            Ok(kernels) => programs.push(kernels),
+            Err(error) => {
+                out.error(&error.to_string(), FAULT);
+                return None;
+            }
+        }
+    }
+    Some(programs)
+}
+
+fn write(path: &Path, text: &str, out: &mut Output) -> bool {
+    match std::fs::write(path, text) {
+        Ok(()) => true,
+        Err(error) => {
+            out.error(&format!("cannot write `{}`: {error}", path.display()), "choose another place for the drawing");
+            false
+        }
+    }
+}
