@@ -4,6 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use compiler::backend::cpu::Instance;
 use compiler::interp::{self, Clock, RunOptions};
 use compiler::kernel::fuse::{Level, fuse};
 use compiler::kernel::{self, verify::verify};
@@ -23,21 +24,18 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
     if largest == 0.0 { apart } else { apart / largest }
 }
 
-fn check(model: &Model, entry: Entry, batch: usize, level: Level) {
+/// Runs a program as kernels, in the slow interpreter of kernels or on the CPU, and compares it with the graph program.
+/// Gives the outputs that differ.
+fn differing(model: &Model, entry: Entry, batch: usize, level: Level, on_cpu: bool) -> Vec<String> {
     let what = format!("{} {} {}", model.name, entry.name(), level.name());
     let call = Call { entry, batch: Some(batch), observe: true, double: true, ..Call::default() };
     let mut program = match lower(model, entry, Options { batch: Some(batch), observe: true, ..Options::default() }) {
         Ok(program) => program,
-        Err(LowerError::NoEntry { .. }) => return,
+        Err(LowerError::NoEntry { .. }) => return Vec::new(),
         Err(e) => panic!("{what}: {e}"),
     };
     simplify(&mut program);
-    let start = std::time::Instant::now();
     let kernels = fuse(&program, level).unwrap_or_else(|e| panic!("{what}: {e}"));
-    let took = start.elapsed();
-    if let Ok(path) = std::env::var("PRINT") {
-        std::fs::write(path, kernel::text::print(&kernels)).expect("writes");
-    }
     verify(&kernels).unwrap_or_else(|e| panic!("{what}: {e}"));
     let given: Tensors = made_up(model, &call);
     let (inputs, _) = arrays::<f64>(model, &call, &program, &given).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -45,57 +43,60 @@ fn check(model: &Model, entry: Entry, batch: usize, level: Level) {
     let expected = interp::run_with(&program, &inputs, &BTreeMap::new(), clock, RunOptions { check: false })
         .unwrap_or_else(|e| panic!("{what}: {e}"));
     let plain: Vec<Vec<f64>> = inputs.into_iter().map(|a| a.data).collect();
-    if std::env::var("SLOW").is_err() {
-        return on_cpu(&what, &program, &kernels, &plain, &expected);
-    }
-    let found = kernel::interp::run(&kernels, &plain, &BTreeMap::new(), clock).unwrap_or_else(|e| panic!("{what}: {e}"));
-    for ((output, a), b) in program.outputs.iter().zip(&found).zip(&expected) {
-        let d = distance(a, &b.data);
-        if std::env::var("SHOW").is_ok() && d >= 1e-6 {
-            eprintln!("{what}: {} differs by {d:e}", output.name);
-            continue;
-        }
-        assert!(d < 1e-6, "{what}: {} differs by {d:e}", output.name);
-    }
-    eprintln!("{what}: {} outputs agree; fused in {took:?}", program.outputs.len());
+    let (found, tolerance) = match on_cpu {
+        true => (cpu(&what, &kernels, &plain), 1e-3),
+        // Constants are single precision in kernels.
+        false => (kernel::interp::run(&kernels, &plain, &BTreeMap::new(), clock).unwrap_or_else(|e| panic!("{what}: {e}")), 1e-6),
+    };
+    let outputs = program.outputs.iter().zip(&found).zip(&expected);
+    outputs
+        .filter_map(|((output, a), b)| {
+            let d = distance(a, &b.data);
+            let zero = b.data.iter().all(|x| x.abs() < 1e-9);
+            // What an optimiser divides by its own size magnifies rounding.
+            let tolerance = if output.name.starts_with("next.") { 30.0 * tolerance } else { tolerance };
+            (d > tolerance && !zero).then(|| format!("{what}: {} differs by {d:e}", output.name))
+        })
+        .collect()
 }
 
-fn on_cpu(
-    what: &str,
-    program: &compiler::ir::Program,
-    kernels: &kernel::Program,
-    plain: &[Vec<f64>],
-    expected: &[interp::Array<f64>],
-) {
-    let mut instance = compiler::backend::cpu::Instance::new(&kernels, 2).unwrap_or_else(|e| panic!("{what}: {e}"));
-    for (i, data) in plain.iter().enumerate() {
+fn cpu(what: &str, kernels: &kernel::Program, inputs: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut instance = Instance::new(kernels, 2).unwrap_or_else(|e| panic!("{what}: {e}"));
+    for (i, data) in inputs.iter().enumerate() {
         instance.input_mut(i).iter_mut().zip(data).for_each(|(x, y)| *x = *y as f32);
     }
     instance.prepare();
     instance.run(0, 0);
-    for (i, (output, b)) in program.outputs.iter().zip(&expected).enumerate() {
-        let a: Vec<f64> = instance.output(i).iter().map(|x| f64::from(*x)).collect();
-        let d = distance(&a, &b.data);
-        if d > 1e-4 {
-            eprintln!("{what}: cpu: {} differs by {d:e}", output.name);
-        }
-    }
-    eprintln!("{what}: cpu done");
+    (0..kernels.outputs.len()).map(|i| instance.output(i).iter().map(|x| f64::from(*x)).collect()).collect()
 }
 
 #[test]
-#[ignore]
-fn probe() {
-    let file = std::env::var("MODEL").unwrap_or("hamworld".into());
-    let entry = std::env::var("ENTRY").unwrap_or("plan".into());
-    let level = std::env::var("LEVEL").unwrap_or("mega".into());
-    let batch = std::env::var("BATCH").map_or(2, |b| b.parse().expect("a number"));
-    let level = Level::ALL.into_iter().find(|l| l.name() == level).expect("a level");
+fn a_training_step_as_kernels() {
+    for model in models(&project("models/hamworld.wm"), &[("O", 5), ("A", 1)]) {
+        for entry in [Entry::TrainStep, Entry::Evaluate] {
+            assert_eq!(differing(&model, entry, 2, Level::Mega, false), Vec::<String>::new());
+        }
+    }
+}
+
+/// `MODEL=tdmpc2 ENTRY=act LEVEL=fused BATCH=3 cargo test -p wmc-compiler --test kernels -- --ignored --nocapture`: any model,
+/// entry point and level (`all` for all), on the CPU.
+#[test]
+#[ignore = "takes minutes for all models"]
+fn any_model_on_the_cpu() {
+    let wanted = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.into());
+    let (file, entry, level) = (wanted("MODEL", "all"), wanted("ENTRY", "all"), wanted("LEVEL", "all"));
+    let batch = wanted("BATCH", "3").parse().expect("a number");
+    let mut wrong = Vec::new();
     for f in FILES.iter().filter(|f| file == "all" || **f == file) {
         for model in models(&project("models").join(format!("{f}.wm")), &[("O", 17), ("A", 6)]) {
             for e in Entry::ALL.into_iter().filter(|e| entry == "all" || e.name() == entry) {
-                check(&model, e, batch, level);
+                for l in Level::ALL.into_iter().filter(|l| level == "all" || l.name() == level) {
+                    eprintln!("{} {} {}", model.name, e.name(), l.name());
+                    wrong.extend(differing(&model, e, batch, l, true));
+                }
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
