@@ -46,6 +46,7 @@ const DOUBLE: Call = Call {
     batch: None,
     check: true,
     simplify: true,
+    kernels: None,
 };
 
 /// Initial parameters and made-up data, with an episode that starts inside the first segment.
