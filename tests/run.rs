@@ -391,7 +391,6 @@ fn gradients_through_equations() {
         "--entry",
         "train_step",
         "--f64",
-        "--values",
         "--in",
         &input,
         "--out",

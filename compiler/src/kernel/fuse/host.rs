@@ -122,7 +122,7 @@ impl Host<'_> {
             let (axes, rows) = self.axes(fuser, &group.rows, root);
             let features: Vec<AxisId> = axes.iter().copied().filter(|a| !rows.contains(&Some(*a))).collect();
             let mut homes = Vec::new();
-            for (i, at) in self.homes.get(&root).cloned().unwrap_or_default() {
+            for (i, at) in self.wanted(group, root) {
                 match lanes(&at, &rows, &sizes) {
                     Lanes::Unit if has_room(&at, &rows, &sizes) => homes.push(at),
                     _ => {
@@ -132,7 +132,7 @@ impl Host<'_> {
                 }
                 self.written.insert(i);
             }
-            let here: Vec<usize> = self.homes.get(&root).into_iter().flatten().map(|(i, _)| *i).collect();
+            let here: Vec<usize> = self.wanted(group, root).iter().map(|(i, _)| *i).collect();
             let outside = |u: &Use| match u {
                 Use::Node(c) => self.parts.group_of[c] != g,
                 Use::Result(i) => !here.contains(i),
@@ -250,13 +250,14 @@ impl Host<'_> {
         let a_view = operand(self, fuser, a, &n, before)?;
         let b_view = b.map(|b| operand(self, fuser, b, &i, before)).transpose()?;
         let root = Root(v, 0);
-        let dst = match self.homes.get(&root).and_then(|h| h.first()).cloned() {
+        let dst = match self.wanted(group, root).first().cloned() {
             Some((result, at)) => {
                 self.written.insert(result);
                 at
             }
             None => {
-                let id = fuser.buffer(&self.name(root), fuser.program.len(&kept), BufferKind::Temp);
+                let kind = if group.prepared { BufferKind::Kept } else { BufferKind::Temp };
+                let id = fuser.buffer(&self.name(root), fuser.program.len(&kept), kind);
                 At::dense(Base::Buffer(id), fuser.program, &kept, 1)
             }
         };
@@ -441,6 +442,11 @@ impl Host<'_> {
         let tile = Tile { rows: sizes, locals: Vec::new(), arena: 0, body: vec![copy] };
         let notes = Notes { ops: Vec::new(), reason: reason.to_string() };
         Kernel { name: "copy".to_string(), work: Work::Tile(tile), notes }
+    }
+
+    /// Where results that a group computes are wanted. What is prepared once is not given out each time by what computes it.
+    fn wanted(&self, group: &Group, root: Root) -> Vec<(usize, At)> {
+        if group.prepared { Vec::new() } else { self.homes.get(&root).cloned().unwrap_or_default() }
     }
 
     /// What a group computes.

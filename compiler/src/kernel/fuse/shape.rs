@@ -100,7 +100,7 @@ impl Shape {
         if let Some(a) = spot::affine(op, known) {
             return Kind::Free(a);
         }
-        if spot::arranges(program, op, |at| known(at).is_some()) {
+        if spot::arranges(program, op, |at| known(at).is_some_and(|a| a.is_stride())) {
             let of = operand(op);
             let places = if let Op::Gather { at, .. } = op { known(*at) } else { None };
             if let Some(a) = known(of)

@@ -73,6 +73,12 @@ impl Affine {
         (self.axes.is_empty() && self.loops.is_empty()).then_some(self.start)
     }
 
+    /// Whether it can be places that a view goes through: whole numbers that do not fall.
+    pub(crate) fn is_stride(&self) -> bool {
+        let factors = self.axes.iter().map(|(_, f)| *f).chain(self.loops.iter().map(|(_, f)| *f));
+        factors.chain([self.start]).all(|f| f >= 0.0 && f.fract() == 0.0)
+    }
+
     fn factor(&self, axis: AxisId) -> f64 {
         self.axes.iter().find(|(a, _)| *a == axis).map_or(0.0, |(_, f)| *f)
     }
