@@ -26,10 +26,10 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 /// Runs a program as kernels, in the slow interpreter of kernels or on the CPU, and compares it with the graph program.
 /// Gives the outputs that differ.
-fn differing(model: &Model, entry: Entry, batch: usize, level: Level, on_cpu: bool) -> Vec<String> {
+fn differing(model: &Model, entry: Entry, batch: usize, level: Level, on_cpu: bool, observe: bool) -> Vec<String> {
     let what = format!("{} {} {}", model.name, entry.name(), level.name());
-    let call = Call { entry, batch: Some(batch), observe: true, double: true, ..Call::default() };
-    let mut program = match lower(model, entry, Options { batch: Some(batch), observe: true, ..Options::default() }) {
+    let call = Call { entry, batch: Some(batch), observe, double: true, ..Call::default() };
+    let mut program = match lower(model, entry, Options { batch: Some(batch), observe, ..Options::default() }) {
         Ok(program) => program,
         Err(LowerError::NoEntry { .. }) => return Vec::new(),
         Err(e) => panic!("{what}: {e}"),
@@ -74,7 +74,7 @@ fn cpu(what: &str, kernels: &kernel::Program, inputs: &[Vec<f64>]) -> Vec<Vec<f6
 fn a_training_step_as_kernels() {
     for model in models(&project("models/hamworld.wm"), &[("O", 5), ("A", 1)]) {
         for entry in [Entry::TrainStep, Entry::Evaluate] {
-            assert_eq!(differing(&model, entry, 2, Level::Mega, false), Vec::<String>::new());
+            assert_eq!(differing(&model, entry, 2, Level::Mega, false, true), Vec::<String>::new());
         }
     }
 }
@@ -93,7 +93,9 @@ fn any_model_on_the_cpu() {
             for e in Entry::ALL.into_iter().filter(|e| entry == "all" || e.name() == entry) {
                 for l in Level::ALL.into_iter().filter(|l| level == "all" || l.name() == level) {
                     eprintln!("{} {} {}", model.name, e.name(), l.name());
-                    wrong.extend(differing(&model, e, batch, l, true));
+                    for observe in [false, true] {
+                        wrong.extend(differing(&model, e, batch, l, true, observe));
+                    }
                 }
             }
         }
