@@ -104,7 +104,7 @@ fn nodes(chart: &Chart, layout: &Layout, out: &mut String) {
 
 /// The kernels with most operations, and the room that they take.
 fn legend(chart: &Chart, width: f64) -> (String, f64) {
-    const SHOWN: usize = 24;
+    const SHOWN: usize = 12;
     let mut sizes = vec![0usize; chart.kernels.len()];
     chart.nodes.iter().for_each(|n| sizes[n.kernel] += 1);
     let mut order: Vec<usize> = (0..sizes.len()).collect();
