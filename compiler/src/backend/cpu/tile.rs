@@ -5,7 +5,7 @@ use crate::kernel::{self, Gather, Gemm, LANES, Lanes, PANEL, Scatter, Sort, Stmt
 use super::gemm::Panel;
 use super::kernels::Kernels;
 use super::map::{self, MapCode, Needs, Scratch};
-use super::place::{Block, Place, Walk, Worker};
+use super::place::{Block, Place, WHOLE, Walk, Worker};
 
 /// A tile kernel, ready to run.
 #[derive(Debug)]
@@ -32,13 +32,17 @@ enum Code {
 /// Arena bytes that an item's blocks may have together: what fits in a second-level cache beside the weights.
 const ITEM_BYTES: usize = 384 << 10;
 
+/// Blocks that an item has at most.
+const TOGETHER: usize = 8;
+
 impl TileCode {
     pub(super) fn new(tile: &Tile, kernels: &Kernels, threads: usize) -> TileCode {
         let rows = tile.row_count();
         let blocks = rows.div_ceil(LANES);
         let arena = tile.arena * LANES;
         // Blocks of an item share each panel of weights while it is in the cache. No number depends on how many they are.
-        let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, 8) } else { 1 };
+        let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, TOGETHER) } else { 1 };
+        let together = std::env::var("TOGETHER").ok().and_then(|v| v.parse().ok()).unwrap_or(together);
         let rounds = blocks.div_ceil(threads * together);
         let items = blocks.min(rounds * threads);
         TileCode { rows, arena, items, body: tile.body.iter().map(|stmt| compile(stmt, tile, kernels)).collect() }
@@ -213,24 +217,25 @@ impl GemmCode {
     /// # Safety
     /// That of [`TileCode::run`].
     unsafe fn run(&self, blocks: Blocks, worker: &Worker, kernels: &Kernels) {
+        let mut places = [[std::ptr::null_mut(); 2]; TOGETHER];
+        for (place, block) in places.iter_mut().zip(blocks.each()) {
+            *place = [self.src.at(worker, block), self.dst.at(worker, block)];
+        }
+        let weight = self.weight.at(worker, WHOLE);
+        let bias = self.bias.as_ref().map_or(std::ptr::null_mut(), |bias| bias.at(worker, WHOLE));
         for [src_at, weight_at, bias_at, dst_at] in &self.batch {
             for first in (0..self.n).step_by(PANEL) {
-                for block in blocks.each() {
-                    let src = self.src.at(worker, block).wrapping_add(*src_at);
-                    let dst = self.dst.at(worker, block).wrapping_add(dst_at + first * self.dst_step);
-                    let bias = self.bias.as_ref().map_or(std::ptr::null_mut(), |bias| {
-                        bias.at(worker, block).wrapping_add(bias_at + first * self.bias_step)
-                    });
+                for [src, dst] in &places[..blocks.count] {
                     for [src_m, dst_m] in &self.m {
                         let panel = Panel {
                             k: self.k,
                             outputs: PANEL.min(self.n - first),
-                            src: src.wrapping_add(*src_m),
+                            src: src.wrapping_add(src_at + src_m),
                             src_step: self.src_step,
-                            weight: self.weight.at(worker, block).wrapping_add(weight_at + packed_len(first, self.k)),
-                            bias,
+                            weight: weight.wrapping_add(weight_at + packed_len(first, self.k)),
+                            bias: if bias.is_null() { bias } else { bias.wrapping_add(bias_at + first * self.bias_step) },
                             bias_step: self.bias_step,
-                            dst: dst.wrapping_add(*dst_m),
+                            dst: dst.wrapping_add(dst_at + dst_m + first * self.dst_step),
                             dst_step: self.dst_step,
                             accumulate: self.accumulate,
                         };

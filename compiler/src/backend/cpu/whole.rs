@@ -8,14 +8,12 @@ use crate::random::Stream;
 
 use super::dots::{LEFT, RIGHT, Segment};
 use super::kernels::Kernels;
-use super::place::{Block, Place, Walk, Worker};
+use super::place::{Place, WHOLE, Walk, Worker};
 
 /// Outputs of an item: so many lists from the left and from the right stay in the second-level cache.
 const ITEM: (usize, usize) = (32, 48);
 /// Numbers of a list that are summed up before the next lists: so much of a block of lists stays in the first-level cache.
 const CHUNK: usize = 1024;
-/// Kernels without rows look at their buffers as a whole.
-const WHOLE: Block = Block { index: 0, first_row: 0, lanes: 1 };
 
 /// Sums over rows, ready to run.
 #[derive(Debug)]
