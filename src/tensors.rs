@@ -136,12 +136,7 @@ pub(crate) fn mapped(tensors: &Tensors, path: &Path, known: &BTreeSet<String>) -
 
 /// Renames, cuts and transposes tensors as a map says. Of those that the map does not mention, the ones that have a name
 /// of the model's stay, and the others are dropped.
-pub(crate) fn mapped_by(
-    tensors: &Tensors,
-    map: &str,
-    shown: &str,
-    known: &BTreeSet<String>,
-) -> Result<Tensors, TensorError> {
+pub(crate) fn mapped_by(tensors: &Tensors, map: &str, shown: &str, known: &BTreeSet<String>) -> Result<Tensors, TensorError> {
     let map: BTreeMap<String, Place> =
         serde_json::from_str(map).map_err(|e| TensorError::Map { path: shown.to_string(), reason: e.to_string() })?;
     let mut out: Tensors = tensors.iter().filter(|(n, _)| known.contains(*n)).map(|(n, t)| (n.clone(), t.clone())).collect();

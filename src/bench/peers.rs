@@ -10,11 +10,8 @@ use super::case::Case;
 
 /// Tells the C library to keep freed memory instead of giving it back: without it the peers spend much of their time on
 /// page faults.
-const KEEP: [(&str, &str); 3] = [
-    ("MALLOC_TRIM_THRESHOLD_", "2000000000"),
-    ("MALLOC_MMAP_THRESHOLD_", "2000000000"),
-    ("MALLOC_TOP_PAD_", "268435456"),
-];
+const KEEP: [(&str, &str); 3] =
+    [("MALLOC_TRIM_THRESHOLD_", "2000000000"), ("MALLOC_MMAP_THRESHOLD_", "2000000000"), ("MALLOC_TOP_PAD_", "268435456")];
 
 /// Where the peers come from.
 #[derive(Debug)]

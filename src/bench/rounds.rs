@@ -45,12 +45,8 @@ pub(crate) fn measure(subject: Subject, arguments: &Bench, out: &mut Output) -> 
         (Some(_), Some(_)) => Subject::new(Case::Plan, arguments, out)?.model.name,
         _ => model.clone(),
     };
-    let peers = arguments.python.as_ref().map(|python| Peers {
-        python,
-        scripts: &arguments.peers,
-        model: &named,
-        threads: most_threads,
-    });
+    let peers =
+        arguments.python.as_ref().map(|python| Peers { python, scripts: &arguments.peers, model: &named, threads: most_threads });
     let folder = match tempfile::tempdir() {
         Ok(folder) => folder,
         Err(error) => {

@@ -36,7 +36,13 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
 }
 
 /// The one model of a file that a command works on. None after what is wrong has been said.
-pub(crate) fn one_model(path: &Path, name: Option<String>, sizes: &Sizes, roots: &Roots, out: &mut Output) -> Option<(Checked, Model)> {
+pub(crate) fn one_model(
+    path: &Path,
+    name: Option<String>,
+    sizes: &Sizes,
+    roots: &Roots,
+    out: &mut Output,
+) -> Option<(Checked, Model)> {
     let file = path.display().to_string();
     let mut report = Report::new(false);
     let checked = files::read(path)
