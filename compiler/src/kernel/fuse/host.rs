@@ -217,7 +217,12 @@ impl Host<'_> {
         match (&self.shape.kinds[v.0 as usize], rows) {
             (Kind::View(_), Rows::Axes(axes)) => !axes.is_empty(),
             (Kind::View(of), Rows::Classes(_)) => {
-                !fuser.dims.crossed(self.graph, self.id, v).is_empty() || self.rows_change(fuser, rows, *of)
+                // Places that a gather takes may bring rows that what it takes from does not have.
+                let has = |x: ValueId| {
+                    row_axes(rows, &fuser.dims, self.graph, self.id, x).iter().map(Option::is_some).collect::<Vec<_>>()
+                };
+                let crosses = !fuser.dims.crossed(self.graph, self.id, v).is_empty();
+                crosses || has(v) != has(*of) || self.rows_change(fuser, rows, *of)
             }
             _ => false,
         }
