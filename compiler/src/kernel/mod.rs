@@ -113,6 +113,7 @@ pub struct Notes {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "a program has some hundred kernels: boxes would only be in the way")]
 pub enum Work {
     Tile(Tile),
     Contract(Contract),

@@ -24,6 +24,9 @@ pub(super) enum Op {
     MaxOf,
 }
 
+/// Adds to a block of results the products of its left and right rows.
+type DotsFn = unsafe fn(&[*const f32; LEFT], &[*const f32; RIGHT], &[Segment], &mut [[f32; RIGHT]; LEFT]);
+
 /// The micro-kernels, each safe to call on the machine that the table was chosen for, with good pointers.
 #[derive(Debug)]
 pub(super) struct Kernels {
@@ -33,7 +36,7 @@ pub(super) struct Kernels {
     /// The step of a recurrence, and whether its second rate is a splat.
     pub decay: fn(bool) -> DecayFn,
     pub panel: unsafe fn(&Panel),
-    pub dots: unsafe fn(&[*const f32; LEFT], &[*const f32; RIGHT], &[Segment], &mut [[f32; RIGHT]; LEFT]),
+    pub dots: DotsFn,
     pub sums: unsafe fn(&[*const f32; LEFT], &[Segment], &mut [f32; LEFT]),
 }
 

@@ -18,7 +18,7 @@ use super::simd::Simd;
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// The natural logarithm of 2 in two parts; the first has so few bits that its products with exponents are exact.
-const LN2: (f32, f32) = (0.693_359_375, -2.121_944_4e-4);
+const LN2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
 /// Adding it leaves the nearest whole number in the low bits of the sum.
 const ROUND: f32 = 12_582_912.0;
 
@@ -77,7 +77,7 @@ pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
         let x = S::min(S::splat(89.0), S::max(S::splat(-87.5), x));
         let (r, n) = reduced::<S>(x);
         // Twice exp r, so that 2^(n-1) has an exponent for every n: 0 for -126 and no overflow for 128.
-        let p = polynomial::<S, 7>(r, [2.0, 2.0, 0.999_999_87, 0.333_330_4, 0.083_336_78, 0.016_737_434, 0.002_762_919_8]);
+        let p = polynomial::<S, 7>(r, [2.0, 2.0, 0.999_999_9, 0.333_330_4, 0.083_336_78, 0.016_737_434, 0.002_762_919_8]);
         S::mul(p, power::<S, -1>(n))
     }
 }
@@ -97,16 +97,7 @@ pub(super) unsafe fn log<S: Simd>(x: S::V) -> S::V {
         let f = S::sub(S::of_bits(m), S::splat(1.0));
         let p = long_polynomial::<S, 8>(
             f,
-            [
-                0.333_333_317_078,
-                -0.250_008_210_285,
-                0.200_012_268_731,
-                -0.166_233_575_35,
-                0.142_017_579_983,
-                -0.131_601_804_663,
-                0.127_615_773_481,
-                -0.076_345_029_1,
-            ],
+            [0.333_333_3, -0.250_008_2, 0.200_012_27, -0.166_233_57, 0.142_017_57, -0.131_601_81, 0.127_615_78, -0.076_345_03],
         );
         let square = S::mul(f, f);
         let y = S::mul(S::mul(f, square), p);
@@ -150,15 +141,15 @@ pub(super) unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
             u,
             [
                 0.999_999_995_287,
-                -0.499_999_024_201,
-                0.333_299_623_477,
-                -0.249_541_330_169,
-                0.196_759_362_536,
-                -0.153_055_845_131,
-                0.106_036_420_165,
-                -0.056_959_413_253,
-                0.019_851_400_494,
-                -0.003_244_011_912,
+                -0.499_999_02,
+                0.333_299_64,
+                -0.249_541_33,
+                0.196_759_36,
+                -0.153_055_85,
+                0.106_036_42,
+                -0.056_959_413,
+                0.019_851_4,
+                -0.003_244_012,
             ],
         );
         S::fma(u, p, S::max(x, S::splat(0.0)))
@@ -191,7 +182,7 @@ pub(super) unsafe fn sin<S: Simd>(x: S::V) -> S::V {
         let r = S::fma(n, S::splat(-9.675_026e-4), r);
         let r = S::fma(n, S::splat(-1.509_958e-7), r);
         let square = S::mul(r, r);
-        let p = polynomial::<S, 4>(square, [-0.166_666_595_446, 0.008_333_066_08, -0.000_198_095_9, 2.605_750_8e-6]);
+        let p = polynomial::<S, 4>(square, [-0.166_666_6, 0.008_333_066_5, -0.000_198_095_9, 2.605_750_8e-6]);
         let y = S::fma(S::mul(r, square), p, r);
         let y = S::of_bits(S::int_xor(S::bits(y), S::shift_left::<31>(S::bits(t))));
         let far = S::less(S::splat(8000.0), abs::<S>(x));

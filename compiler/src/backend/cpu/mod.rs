@@ -1,18 +1,18 @@
 //! Kernel programs on the processor.
 //!
-//! An [`Instance`] has a program compiled to micro-kernels of the best instruction set that the machine has, the memory
+//! An `Instance` has a program compiled to micro-kernels of the best instruction set that the machine has, the memory
 //! that it needs (planned once, allocated once) and the workers that run it. The kernels of a launch are cut into items,
 //! which the workers take from one counter. What an item computes, and in which order, depends on the program alone:
 //! results have the same bits for any number of workers.
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`simd`] | vectors of the instruction sets |
-//! | [`math`], [`strip`], [`gemm`], [`dots`] | micro-kernels, written once for all of them |
-//! | [`kernels`] | their instances, chosen at run time |
-//! | [`map`], [`tile`], [`whole`] | statements and kernels of the program, compiled and run |
-//! | [`place`], [`memory`] | where operands are |
-//! | [`pool`] | workers |
+//! | `simd` | vectors of the instruction sets |
+//! | `math`, `strip`, `gemm`, `dots` | micro-kernels, written once for all of them |
+//! | `kernels` | their instances, chosen at run time |
+//! | `map`, `tile`, `whole` | statements and kernels of the program, compiled and run |
+//! | `place`, `memory` | where operands are |
+//! | `pool` | workers |
 
 mod dots;
 mod gemm;

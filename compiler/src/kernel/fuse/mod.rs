@@ -2,15 +2,15 @@
 //!
 //! | step | |
 //! |---|---|
-//! | [`dims`] | which axes of which values are the same rows |
-//! | [`partition`] | which nodes make one kernel, at each level |
-//! | [`host`] | the steps of a graph: kernels, loops of steps, buffers between them |
-//! | [`tile`] | the statements of a row-parallel kernel |
-//! | [`open`] | elementwise work fused into maps |
-//! | [`product`] | products with weights, and the packing of weights |
-//! | [`locals`] | places for what a tile holds |
+//! | `dims` | which axes of which values are the same rows |
+//! | `partition` | which nodes make one kernel, at each level |
+//! | `host` | the steps of a graph: kernels, loops of steps, buffers between them |
+//! | `tile` | the statements of a row-parallel kernel |
+//! | `open` | elementwise work fused into maps |
+//! | `product` | products with weights, and the packing of weights |
+//! | `locals` | places for what a tile holds |
 //!
-//! The three levels differ in what [`partition`] lets into one kernel and in nothing else, so that they compute the same.
+//! The three levels differ in what `partition` lets into one kernel and in nothing else, so that they compute the same.
 
 mod dims;
 mod host;

@@ -17,9 +17,18 @@ pub(crate) struct Open {
     loaded: HashMap<View, Reg>,
     /// Values in it, and the names of the dimensions for each.
     values: Vec<(ValueId, Reg, Vec<AxisId>)>,
-    /// Sums and maxima: the node, what is reduced, its names, the axes that go.
-    reduced: Vec<(ValueId, Reg, Vec<AxisId>, Vec<AxisId>, Mode)>,
+    reduced: Vec<Reduced>,
     members: HashSet<ValueId>,
+}
+
+/// A sum or a maximum of a register: the node it is the value of, the register's axes, and those of them that go.
+#[derive(Debug)]
+struct Reduced {
+    value: ValueId,
+    reg: Reg,
+    names: Vec<AxisId>,
+    over: Vec<AxisId>,
+    mode: Mode,
 }
 
 impl Open {
@@ -28,7 +37,7 @@ impl Open {
     }
 
     pub(crate) fn reduces(&self, v: ValueId) -> bool {
-        self.reduced.iter().any(|(x, ..)| *x == v)
+        self.reduced.iter().any(|r| r.value == v)
     }
 
     fn instr(&mut self, instr: Instr) -> Reg {
@@ -199,7 +208,7 @@ impl TileBuilder<'_, '_> {
                     [a, b] => open.instr(Instr::Binary(Binary::Mul, a, b)),
                     _ => regs[0],
                 };
-                open.reduced.push((v, reg, names, over, mode));
+                open.reduced.push(Reduced { value: v, reg, names, over, mode });
             }
         }
         Ok(())
@@ -245,7 +254,7 @@ impl TileBuilder<'_, '_> {
             stores.extend(places.iter().map(|at| Store { to: self.view(at, names), value: *reg, mode: Mode::Set }));
             b.places.insert(root, Spot::At(places.swap_remove(0)));
         }
-        for (v, reg, names, over, mode) in &open.reduced {
+        for Reduced { value: v, reg, names, over, mode } in &open.reduced {
             let root = Root(*v, 0);
             let mut places = b.homes.get(&root).cloned().unwrap_or_default();
             if places.is_empty() {

@@ -562,11 +562,11 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
                 params.entry(number as usize).or_default().push(p);
             }
         }
-        for i in 0..carries {
+        for (i, operand) in operands.iter().enumerate().take(carries) {
             let result = body.results[i];
             let features = self.features(inside, result);
             let place = self.fresh(&features);
-            self.copy(&operands[i], &place, &features);
+            self.copy(operand, &place, &features);
             let of = params.get(&i).cloned().unwrap_or_default();
             for p in &of {
                 inside.places.insert(Root(*p, 0), Spot::At(place.clone()));

@@ -8,7 +8,7 @@ use crate::kernel::{Binary, LANES, Unary};
 /// One operation on whole lane vectors.
 fn apply(kernels: &Kernels, op: Op, from: [&[f32]; 3]) -> Vec<f32> {
     let mut to = vec![0.0; from[0].len()];
-    assert!(to.len() % LANES == 0 && from.iter().all(|x| x.len() == to.len()));
+    assert!(to.len().is_multiple_of(LANES) && from.iter().all(|x| x.len() == to.len()));
     let arg = |x: &[f32]| Arg { at: x.as_ptr().cast_mut(), step: LANES };
     let out = Arg { at: to.as_mut_ptr(), step: LANES };
     // SAFETY: all have the same whole number of lane vectors, and the kernels are of this machine.
@@ -94,7 +94,8 @@ fn errors_are_as_stated() {
 
 #[test]
 fn beyond_numbers() {
-    use std::f32::{INFINITY as INF, NAN};
+    const INF: f32 = f32::INFINITY;
+    const NAN: f32 = f32::NAN;
     let tiny = f32::from_bits(1);
     let odd_nan = f32::from_bits(0x7fc0_01ff);
     let cases: [(Unary, f32, f32); 40] = [
