@@ -27,11 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ir::Noise;
 
-/// Rows that a tile has.
-pub const LANES: usize = 16;
-
-/// Outputs that stand side by side in a packed weight, see [`Pack`].
-pub const PANEL: usize = 6;
+pub use micro::{Binary, LANES, PANEL, Unary};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
@@ -225,37 +221,6 @@ pub enum Instr {
     MulAdd(Reg, Reg, Reg),
     /// The second where the first is not zero, else the third.
     Select(Reg, Reg, Reg),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unary {
-    Neg,
-    Exp,
-    Log,
-    Sin,
-    Sqrt,
-    Recip,
-    Floor,
-    Tanh,
-    Sigmoid,
-    Softplus,
-    Abs,
-    Sign,
-    /// `x sigmoid(x)`
-    Silu,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    /// NaN if one is NaN, as the interpreter's.
-    Max,
-    /// 1 where the first is less than the second, else 0.
-    Less,
 }
 
 /// `dst[b, m, n] = bias[b, n] + sum over k of src[b, m, k] weight[b, n, k]`, for every row.

@@ -6,10 +6,10 @@
 
 use crate::kernel::{Binary, Instr, LANES, Lanes, Map, Mode, Reg, Store, Tile, Unary, View};
 
-use super::kernels::{Kernels, Op};
 use super::memory::Memory;
 use super::place::{Block, Place, Worker};
-use super::strip::{Arg, Decay, DecayFn, StripFn};
+use micro::kernels::{Kernels, Op};
+use micro::strip::{Arg, Decay, DecayFn, StripFn};
 
 /// Lane vectors of a strip.
 pub(super) const STRIP: usize = 16;

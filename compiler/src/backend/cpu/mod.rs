@@ -7,23 +7,15 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `simd` | vectors of the instruction sets |
-//! | `math`, `strip`, `gemm`, `dots` | micro-kernels, written once for all of them |
-//! | `kernels` | their instances, chosen at run time |
+//! | `micro` (a crate) | micro-kernels, written once for all instruction sets, chosen at run time |
 //! | `map`, `tile`, `whole` | statements and kernels of the program, compiled and run |
 //! | `place`, `memory` | where operands are |
 //! | `pool` | workers |
 
-mod dots;
-mod gemm;
-mod kernels;
 mod map;
-mod math;
 mod memory;
 mod place;
 mod pool;
-mod simd;
-mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -34,9 +26,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{Base, BufferId, BufferKind, Lanes, LoopId, Program, Step, Stmt, View, Work};
-use kernels::Kernels;
 use map::{Needs, Scratch};
 use memory::Memory;
+use micro::kernels::{self, Kernels};
 use place::{Place, Worker};
 use pool::{Pool, Task};
 use tile::{Own, TileCode};

@@ -2,10 +2,10 @@
 
 use crate::kernel::{self, Gather, Gemm, LANES, Lanes, PANEL, Scatter, Sort, Stmt, Tile, View, packed_len};
 
-use super::gemm::Panel;
-use super::kernels::Kernels;
 use super::map::{self, MapCode, Needs, Scratch};
 use super::place::{Block, Place, Walk, Worker};
+use micro::gemm::Panel;
+use micro::kernels::Kernels;
 
 /// A tile kernel, ready to run.
 #[derive(Debug)]

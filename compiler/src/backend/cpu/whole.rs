@@ -6,9 +6,9 @@ use crate::ir::Noise;
 use crate::kernel::{Contract, PANEL, Pack, Program, Random, packed_len};
 use crate::random::Stream;
 
-use super::dots::{LEFT, RIGHT, Segment};
-use super::kernels::Kernels;
 use super::place::{Block, Place, Walk, Worker};
+use micro::dots::{LEFT, RIGHT, Segment};
+use micro::kernels::Kernels;
 
 /// Outputs of an item: so many lists from the left and from the right stay in the second-level cache.
 const ITEM: (usize, usize) = (32, 48);

@@ -548,8 +548,10 @@ fn sizes(fuser: &Fuser<'_>, rows: &Rows) -> Vec<usize> {
     }
 }
 
+/// Numbers from one entry's rows to the next one's: an odd number of lane vectors, so that the same rows of many entries
+/// do not fall into the same few sets of a cache.
 fn padded(sizes: &[usize]) -> usize {
-    sizes.iter().product::<usize>().next_multiple_of(LANES)
+    (sizes.iter().product::<usize>().div_ceil(LANES) | 1) * LANES
 }
 
 /// The layout that kernels like: each entry's rows side by side.

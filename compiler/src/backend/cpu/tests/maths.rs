@@ -1,9 +1,9 @@
 //! The functions' stated errors, against double precision, on every instruction set of the machine.
 
-use super::super::kernels::{Kernels, Op};
-use super::super::strip::Arg;
 use super::*;
 use crate::kernel::{Binary, LANES, Unary};
+use micro::kernels::{Kernels, Op};
+use micro::strip::Arg;
 
 /// One operation on whole lane vectors.
 fn apply(kernels: &Kernels, op: Op, from: [&[f32]; 3]) -> Vec<f32> {

@@ -6,13 +6,13 @@ mod random;
 
 use std::collections::BTreeMap;
 
-use super::kernels::available;
 use super::*;
 use crate::interp::Clock;
 use crate::kernel::{
     self, Buffer, Copy, Instr, Kernel, LocalId, Map, Mode, Notes, Reg, Store, Tile, interp, verify::verify as check,
 };
 use crate::testing::Rng;
+use micro::kernels::available;
 
 /// A program that grows a buffer and a kernel at a time.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::Simd;
 
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Avx2;
+pub struct Avx2;
 
 /// The mask of the first n of eight starts at place 8 - n.
 static FIRST: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];

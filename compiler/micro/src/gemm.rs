@@ -1,11 +1,11 @@
 //! The product of a tile with packed weights: [`PANEL`] outputs times [`LANES`] rows in registers.
 
-use super::simd::Simd;
-use crate::kernel::{LANES, PANEL};
+use crate::simd::Simd;
+use crate::{LANES, PANEL};
 
 /// One panel of weights with one list of lane vectors.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Panel {
+pub struct Panel {
     pub k: usize,
     /// Outputs, at most [`PANEL`].
     pub outputs: usize,
@@ -70,7 +70,7 @@ unsafe fn outputs<S: Simd, const P: usize>(panel: &Panel) {
 /// The machine has the instruction set `S`; the panel's pointers are good for what it says, and `dst` overlaps nothing
 /// else.
 #[inline(always)]
-pub(super) unsafe fn panel<S: Simd>(panel: &Panel) {
+pub unsafe fn panel<S: Simd>(panel: &Panel) {
     // SAFETY: the caller's contract.
     unsafe {
         match panel.outputs {

@@ -1,15 +1,15 @@
-//! Inner products of lists of numbers, a block of them at a time: what a [`Contract`](crate::kernel::Contract) is
+//! Inner products of lists of numbers, a block of them at a time: what a contraction is
 //! executed with.
 
-use super::simd::Simd;
+use crate::simd::Simd;
 
 /// Left and right lists of a block.
-pub(super) const LEFT: usize = 4;
-pub(super) const RIGHT: usize = 3;
+pub const LEFT: usize = 4;
+pub const RIGHT: usize = 3;
 
 /// Numbers that lie side by side in every list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Segment {
+pub struct Segment {
     pub left: usize,
     pub right: usize,
     pub len: usize,
@@ -20,7 +20,7 @@ pub(super) struct Segment {
 /// # Safety
 /// The machine has the instruction set `S`; the lists are good for all segments.
 #[inline(always)]
-pub(super) unsafe fn dots<S: Simd>(
+pub unsafe fn dots<S: Simd>(
     left: &[*const f32; LEFT],
     right: &[*const f32; RIGHT],
     segments: &[Segment],
@@ -89,7 +89,7 @@ unsafe fn load<S: Simd>(p: *const f32, n: usize) -> S::V {
 /// # Safety
 /// That of [`dots`].
 #[inline(always)]
-pub(super) unsafe fn sums<S: Simd>(left: &[*const f32; LEFT], segments: &[Segment], out: &mut [f32; LEFT]) {
+pub unsafe fn sums<S: Simd>(left: &[*const f32; LEFT], segments: &[Segment], out: &mut [f32; LEFT]) {
     // SAFETY: the caller's contract.
     unsafe {
         let mut total = [S::splat(0.0); LEFT];

@@ -3,7 +3,7 @@
 use super::Simd;
 
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Portable;
+pub struct Portable;
 
 const W: usize = 4;
 

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::Simd;
 
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Avx512;
+pub struct Avx512;
 
 #[inline(always)]
 fn first(n: usize) -> __mmask16 {

@@ -1,12 +1,12 @@
-//! One operation over a strip of lane vectors: what a [`Map`](crate::kernel::Map) is executed with.
+//! One operation over a strip of lane vectors: what a map is executed with.
 
-use super::math;
-use super::simd::Simd;
-use crate::kernel::LANES;
+use crate::LANES;
+use crate::math;
+use crate::simd::Simd;
 
 /// Lane vectors (or single numbers, for a splat) `step` numbers apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arg {
+pub struct Arg {
     pub at: *mut f32,
     pub step: usize,
 }
@@ -19,10 +19,10 @@ unsafe impl Send for Arg {}
 /// # Safety
 /// The machine has the instruction set that the function was made for, and the arguments are good for `n` steps. An
 /// operand may be what is written, but not overlap it otherwise.
-pub(super) type StripFn = unsafe fn(n: usize, to: Arg, from: &[Arg; 3]);
+pub type StripFn = unsafe fn(n: usize, to: Arg, from: &[Arg; 3]);
 
 /// A function of up to three numbers.
-pub(super) trait Function {
+pub trait Function {
     /// # Safety
     /// The machine has the instruction set `S`.
     unsafe fn apply<S: Simd>(a: S::V, b: S::V, c: S::V) -> S::V;
@@ -30,7 +30,7 @@ pub(super) trait Function {
 
 macro_rules! functions {
     ($($name:ident: |$a:ident, $b:ident, $c:ident| $body:expr;)*) => {$(
-        pub(super) struct $name;
+        pub struct $name;
 
         impl Function for $name {
             #[inline(always)]
@@ -92,7 +92,7 @@ unsafe fn operand<S: Simd, const SPLAT: bool>(at: *const f32, lane: usize) -> S:
 /// # Safety
 /// That of [`StripFn`].
 #[inline(always)]
-pub(super) unsafe fn map<S: Simd, F: Function, const A: bool, const B: bool, const C: bool>(n: usize, to: Arg, from: &[Arg; 3]) {
+pub unsafe fn map<S: Simd, F: Function, const A: bool, const B: bool, const C: bool>(n: usize, to: Arg, from: &[Arg; 3]) {
     // SAFETY: the caller's contract; offsets stay below n steps.
     unsafe {
         let [a, b, c] = *from;
@@ -112,7 +112,7 @@ pub(super) unsafe fn map<S: Simd, F: Function, const A: bool, const B: bool, con
 /// # Safety
 /// That of [`StripFn`].
 #[inline(always)]
-pub(super) unsafe fn fold<S: Simd, F: Function, const A: bool, const B: bool>(n: usize, to: Arg, from: &[Arg; 3]) {
+pub unsafe fn fold<S: Simd, F: Function, const A: bool, const B: bool>(n: usize, to: Arg, from: &[Arg; 3]) {
     // SAFETY: the caller's contract; offsets stay below n steps. `W` divides LANES and is at least a quarter of it.
     unsafe {
         let [a, b, _] = *from;
@@ -134,7 +134,7 @@ pub(super) unsafe fn fold<S: Simd, F: Function, const A: bool, const B: bool>(n:
 
 /// The operands of [`decay`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Decay<T> {
+pub struct Decay<T> {
     pub rate: [T; 2],
     pub state: T,
     pub input: [T; 2],
@@ -144,7 +144,7 @@ pub(super) struct Decay<T> {
 }
 
 impl<T: Copy> Decay<T> {
-    pub(super) fn map<U>(&self, f: impl Fn(T) -> U) -> Decay<U> {
+    pub fn map<U>(&self, f: impl Fn(T) -> U) -> Decay<U> {
         Decay {
             rate: self.rate.map(&f),
             state: f(self.state),
@@ -159,7 +159,7 @@ impl<T: Copy> Decay<T> {
 ///
 /// # Safety
 /// That of [`StripFn`], for all arguments; `read`'s second is one lane vector, which overlaps nothing else.
-pub(super) type DecayFn = unsafe fn(n: usize, args: &Decay<Arg>);
+pub type DecayFn = unsafe fn(n: usize, args: &Decay<Arg>);
 
 /// `to = exp(r0 r1) state + i0 i1; sum += to read`: the step of a selective scan, all of it in registers. The second rate
 /// may be a splat.
@@ -167,7 +167,7 @@ pub(super) type DecayFn = unsafe fn(n: usize, args: &Decay<Arg>);
 /// # Safety
 /// That of [`DecayFn`].
 #[inline(always)]
-pub(super) unsafe fn decay<S: Simd, const SPLAT: bool>(n: usize, args: &Decay<Arg>) {
+pub unsafe fn decay<S: Simd, const SPLAT: bool>(n: usize, args: &Decay<Arg>) {
     // SAFETY: the caller's contract; offsets stay below n steps.
     unsafe {
         let Decay { rate, state, input, to, read } = *args;

@@ -1,7 +1,7 @@
 //! Vectors of single-precision numbers: one trait, an implementation for each instruction set.
 //!
 //! Micro-kernels are written once against [`Simd`] and instantiated under the instruction set's `target_feature` (see
-//! [`super::kernels`]), into which everything here is inlined. That holds for functions that say `inline(always)`, not for
+//! [`crate::kernels`]), into which everything here is inlined. That holds for functions that say `inline(always)`, not for
 //! closures given to functions that do not (`array::map`): around vectors there are plain loops. The functions are unsafe because they are instructions:
 //! the caller must be on a machine that has them; where there are pointers, they must be good for what is read or
 //! written.
@@ -15,20 +15,20 @@ mod neon;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use avx2::Avx2;
+pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
-pub(super) use avx512::Avx512;
+pub use avx512::Avx512;
 #[cfg(target_arch = "aarch64")]
-pub(super) use neon::Neon;
-pub(super) use portable::Portable;
+pub use neon::Neon;
+pub use portable::Portable;
 
 /// A vector of `W` numbers and what an instruction set does with it.
 ///
 /// # Safety
 /// Every function: the machine has the instruction set.
 #[allow(clippy::missing_safety_doc)] // the trait's
-pub(super) trait Simd: Copy + 'static {
-    /// Numbers in a vector; divides [`crate::kernel::LANES`].
+pub trait Simd: Copy + 'static {
+    /// Numbers in a vector; divides [`crate::LANES`].
     const W: usize;
     type V: Copy;
     /// As many whole numbers of 32 bits.

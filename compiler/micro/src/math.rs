@@ -14,7 +14,7 @@
 //! multiply-add the errors are up to twice as large. NaN stays NaN. `sqrt` and `1/x` are the machine's own and exact to
 //! half an ulp.
 
-use super::simd::Simd;
+use crate::simd::Simd;
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// The natural logarithm of 2 in two parts; the first has so few bits that its products with exponents are exact.
@@ -71,7 +71,7 @@ unsafe fn long_polynomial<S: Simd, const N: usize>(x: S::V, c: [f32; N]) -> S::V
 
 /// `exp x = 2^n exp r`
 #[inline(always)]
-pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn exp<S: Simd>(x: S::V) -> S::V {
     unsafe {
         // The bounds keep n in -126..=128; NaN goes through, by the order of the operands.
         let x = S::min(S::splat(89.0), S::max(S::splat(-87.5), x));
@@ -84,7 +84,7 @@ pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
 
 /// `log x = e log 2 + log m` with m from sqrt(1/2) to sqrt(2).
 #[inline(always)]
-pub(super) unsafe fn log<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn log<S: Simd>(x: S::V) -> S::V {
     unsafe {
         let denormal = S::less(x, S::splat(f32::MIN_POSITIVE));
         let scaled = S::select(denormal, S::mul(x, S::splat(8_388_608.0)), x);
@@ -112,7 +112,7 @@ pub(super) unsafe fn log<S: Simd>(x: S::V) -> S::V {
 }
 
 #[inline(always)]
-pub(super) unsafe fn recip<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn recip<S: Simd>(x: S::V) -> S::V {
     unsafe { S::div(S::splat(1.0), x) }
 }
 
@@ -123,18 +123,18 @@ unsafe fn one_and_exp<S: Simd>(x: S::V) -> S::V {
 }
 
 #[inline(always)]
-pub(super) unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
     unsafe { recip::<S>(one_and_exp::<S>(x)) }
 }
 
 #[inline(always)]
-pub(super) unsafe fn silu<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn silu<S: Simd>(x: S::V) -> S::V {
     unsafe { S::div(x, one_and_exp::<S>(x)) }
 }
 
 /// `max(x, 0) + log(1 + u)`, `u = exp(-|x|)` from 0 to 1.
 #[inline(always)]
-pub(super) unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
     unsafe {
         let u = exp::<S>(neg::<S>(abs::<S>(x)));
         let p = long_polynomial::<S, 10>(
@@ -158,7 +158,7 @@ pub(super) unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
 
 /// `e / (e + 2)`, `e = exp(2 |x|) - 1 = 2^n (exp r - 1) + 2^n - 1`, with the sign of x.
 #[inline(always)]
-pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
     unsafe {
         let a = abs::<S>(x);
         // From 9.02 on the nearest number is 1.
@@ -174,7 +174,7 @@ pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
 
 /// `sin x = (-1)^n sin r`, `r = x - n pi` with pi in three parts.
 #[inline(always)]
-pub(super) unsafe fn sin<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn sin<S: Simd>(x: S::V) -> S::V {
     unsafe {
         let t = S::fma(x, S::splat(std::f32::consts::FRAC_1_PI), S::splat(ROUND));
         let n = S::sub(t, S::splat(ROUND));
@@ -197,30 +197,30 @@ pub(super) unsafe fn sin<S: Simd>(x: S::V) -> S::V {
 }
 
 #[inline(always)]
-pub(super) unsafe fn neg<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn neg<S: Simd>(x: S::V) -> S::V {
     unsafe { S::of_bits(S::int_xor(S::bits(x), S::int(i32::MIN))) }
 }
 
 #[inline(always)]
-pub(super) unsafe fn abs<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn abs<S: Simd>(x: S::V) -> S::V {
     unsafe { S::of_bits(S::int_and(S::bits(x), S::int(i32::MAX))) }
 }
 
 /// The larger, NaN if one is NaN.
 #[inline(always)]
-pub(super) unsafe fn maximum<S: Simd>(a: S::V, b: S::V) -> S::V {
+pub unsafe fn maximum<S: Simd>(a: S::V, b: S::V) -> S::V {
     unsafe { S::select(S::is_nan(a), a, S::max(a, b)) }
 }
 
 /// 1 where a is less than b, else 0.
 #[inline(always)]
-pub(super) unsafe fn less<S: Simd>(a: S::V, b: S::V) -> S::V {
+pub unsafe fn less<S: Simd>(a: S::V, b: S::V) -> S::V {
     unsafe { S::select(S::less(a, b), S::splat(1.0), S::splat(0.0)) }
 }
 
 /// -1, 0 or 1; 0 of NaN.
 #[inline(always)]
-pub(super) unsafe fn sign<S: Simd>(x: S::V) -> S::V {
+pub unsafe fn sign<S: Simd>(x: S::V) -> S::V {
     unsafe {
         let zero = S::splat(0.0);
         S::sub(less::<S>(zero, x), less::<S>(x, zero))
@@ -229,7 +229,7 @@ pub(super) unsafe fn sign<S: Simd>(x: S::V) -> S::V {
 
 /// b where a is not zero (NaN is not), else c.
 #[inline(always)]
-pub(super) unsafe fn select<S: Simd>(a: S::V, b: S::V, c: S::V) -> S::V {
+pub unsafe fn select<S: Simd>(a: S::V, b: S::V, c: S::V) -> S::V {
     unsafe {
         // Not zero: some bit but the sign is set, so that |a| as a number is not less than the smallest one, or NaN.
         S::select(S::less(abs::<S>(a), S::splat(f32::from_bits(1))), c, b)

@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 use super::Simd;
 
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Neon;
+pub struct Neon;
 
 // SAFETY of all blocks: the trait's contract is that of the intrinsics: the machine has NEON, and pointers are good for
 // what is read or written.

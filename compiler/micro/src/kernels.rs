@@ -2,15 +2,15 @@
 
 use std::sync::OnceLock;
 
-use super::dots::{self, LEFT, RIGHT, Segment};
-use super::gemm::{self, Panel};
-use super::simd;
-use super::strip::{self, Arg, Decay, DecayFn, Function, StripFn};
-use crate::kernel::{Binary, Unary};
+use crate::dots::{self, LEFT, RIGHT, Segment};
+use crate::gemm::{self, Panel};
+use crate::simd;
+use crate::strip::{self, Arg, Decay, DecayFn, Function, StripFn};
+use crate::{Binary, Unary};
 
 /// What a strip operation computes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Op {
+pub enum Op {
     Move,
     Unary(Unary),
     Binary(Binary),
@@ -29,7 +29,7 @@ type DotsFn = unsafe fn(&[*const f32; LEFT], &[*const f32; RIGHT], &[Segment], &
 
 /// The micro-kernels, each safe to call on the machine that the table was chosen for, with good pointers.
 #[derive(Debug)]
-pub(super) struct Kernels {
+pub struct Kernels {
     pub name: &'static str,
     /// The strip operation, and which of its operands are splats.
     pub strip: fn(Op, [bool; 3]) -> StripFn,
@@ -148,7 +148,7 @@ macro_rules! instruction_set {
                 }
             }
 
-            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panel, dots, sums };
+            pub static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panel, dots, sums };
         }
     };
 }
@@ -162,7 +162,7 @@ instruction_set!(avx512, simd::Avx512, "avx512f");
 instruction_set!(neon, simd::Neon, "neon");
 
 /// What this machine has, the best first.
-pub(super) fn available() -> Vec<&'static Kernels> {
+pub fn available() -> Vec<&'static Kernels> {
     let mut list = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
@@ -182,7 +182,7 @@ pub(super) fn available() -> Vec<&'static Kernels> {
 }
 
 /// The best that this machine has.
-pub(super) fn best() -> &'static Kernels {
+pub fn best() -> &'static Kernels {
     static BEST: OnceLock<&'static Kernels> = OnceLock::new();
     BEST.get_or_init(|| available()[0])
 }

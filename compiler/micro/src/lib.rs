@@ -1,0 +1,49 @@
+//! The micro-kernels of the CPU backend: what a kernel program's statements are executed with, written once for all
+//! instruction sets and chosen at run time. They are a crate of their own so that they are compiled once, optimised in
+//! debug builds too, and not each time the compiler changes.
+
+pub mod dots;
+pub mod gemm;
+pub mod kernels;
+pub mod math;
+pub mod simd;
+pub mod strip;
+
+use serde::{Deserialize, Serialize};
+
+/// Rows that a tile has.
+pub const LANES: usize = 16;
+
+/// Outputs that stand side by side in a packed weight.
+pub const PANEL: usize = 6;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unary {
+    Neg,
+    Exp,
+    Log,
+    Sin,
+    Sqrt,
+    Recip,
+    Floor,
+    Tanh,
+    Sigmoid,
+    Softplus,
+    Abs,
+    Sign,
+    /// `x sigmoid(x)`
+    Silu,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Binary {
+    Add,
+    Sub,
+    Mul,
+    /// NaN if one is NaN, as the interpreter's.
+    Max,
+    /// 1 where the first is less than the second, else 0.
+    Less,
+}
