@@ -148,7 +148,7 @@ macro_rules! instruction_set {
                 }
             }
 
-            pub static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panel, dots, sums };
+            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panel, dots, sums };
         }
     };
 }

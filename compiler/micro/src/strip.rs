@@ -4,8 +4,9 @@ use crate::LANES;
 use crate::math;
 use crate::simd::Simd;
 
-/// Lane vectors (or single numbers, for a splat) `step` numbers apart.
+/// Lane vectors (or single numbers, for a splat) `step` numbers apart. Generated code reads the addresses.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Arg {
     pub at: *mut f32,
     pub step: usize,
@@ -30,6 +31,7 @@ pub trait Function {
 
 macro_rules! functions {
     ($($name:ident: |$a:ident, $b:ident, $c:ident| $body:expr;)*) => {$(
+        #[derive(Debug)]
         pub struct $name;
 
         impl Function for $name {

@@ -6,9 +6,11 @@
 
 use crate::kernel::{Binary, Instr, LANES, Lanes, Map, Mode, Reg, Store, Tile, Unary, View};
 
+use super::Target;
+use super::jit::{Entry, Moves};
 use super::memory::Memory;
 use super::place::{Block, Place, Worker};
-use micro::kernels::{Kernels, Op};
+use micro::kernels::Op;
 use micro::strip::{Arg, Decay, DecayFn, StripFn};
 
 /// Lane vectors of a strip.
@@ -27,6 +29,8 @@ pub(super) struct MapCode {
     /// Strips of intermediate values.
     temporaries: usize,
     code: Vec<OpCode>,
+    /// The innermost dimension as machine code.
+    entry: Option<Entry>,
 }
 
 #[derive(Debug)]
@@ -110,10 +114,17 @@ impl MapCode {
         }
         let index = &mut index[..self.outer.len()];
         index.fill(0);
+        let run = self.entry.and_then(|entry| worker.text.run(entry));
         loop {
             for middle in 0..self.middle {
                 // SAFETY: the caller's contract.
                 unsafe { self.begin_folds(&args[temporaries..], index, middle) };
+                if let Some(run) = run {
+                    // SAFETY: the views are good for the whole dimension.
+                    unsafe { run(args[temporaries..].as_ptr(), self.inner) };
+                    args[temporaries..].iter_mut().zip(&self.views).for_each(|(arg, v)| arg.at = arg.at.wrapping_add(v.middle));
+                    continue;
+                }
                 for start in (0..self.inner).step_by(STRIP) {
                     let n = STRIP.min(self.inner - start);
                     for op in &self.code {
@@ -169,7 +180,7 @@ impl OpCode {
 }
 
 /// Chooses operations and places for a map's instructions.
-pub(super) fn compile(map: &Map, tile: &Tile, kernels: &Kernels) -> MapCode {
+pub(super) fn compile(map: &Map, tile: &Tile, target: &mut Target) -> MapCode {
     let all: Vec<&View> = map.loads.iter().chain(map.stores.iter().map(|s| &s.to)).collect();
     let (mut sizes, mut strides) = merged(&map.dims, &all);
     long_inside(&mut sizes, &mut strides);
@@ -189,6 +200,9 @@ pub(super) fn compile(map: &Map, tile: &Tile, kernels: &Kernels) -> MapCode {
             kind,
         })
         .collect();
+    let moves: Vec<Moves> = views.iter().map(|v| Moves { step: v.inner, folds: matches!(v.kind, Kind::Fold(_)) }).collect();
+    let entry = target.jit.compile(map, &moves);
+    let kernels = target.kernels;
     let mut emit = Emit::new(map, views);
     emit.emit();
     emit.decays();
@@ -205,7 +219,7 @@ pub(super) fn compile(map: &Map, tile: &Tile, kernels: &Kernels) -> MapCode {
         Emitted::Decay { splat, args } => OpCode::Decay { run: (kernels.decay)(splat), args: args.map(table) },
     });
     let code = code.collect();
-    MapCode { outer: sizes, middle, inner, views, constants, temporaries, code }
+    MapCode { outer: sizes, middle, inner, views, constants, temporaries, code, entry }
 }
 
 /// A dimension that is too short for a strip changes places with the longest.

@@ -8,10 +8,12 @@
 //! | file | subject |
 //! |---|---|
 //! | `micro` (a crate) | micro-kernels, written once for all instruction sets, chosen at run time |
+//! | `jit` | maps as machine code, where the machine has it |
 //! | `map`, `tile`, `whole` | statements and kernels of the program, compiled and run |
 //! | `place`, `memory` | where operands are |
 //! | `pool` | workers |
 
+mod jit;
 mod map;
 mod memory;
 mod place;
@@ -26,6 +28,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{Base, BufferId, BufferKind, Lanes, LoopId, Program, Step, Stmt, View, Work};
+use jit::{Jit, Text};
 use map::{Needs, Scratch};
 use memory::Memory;
 use micro::kernels::{self, Kernels};
@@ -66,6 +69,7 @@ enum Run {
 #[derive(Debug)]
 struct Machine {
     kernels: &'static Kernels,
+    text: Text,
     memory: Memory,
     /// Where each buffer starts, in numbers.
     starts: Vec<AtomicUsize>,
@@ -106,20 +110,22 @@ enum Code {
 impl Instance {
     /// Compiles the program for this machine, with `threads` workers (at least the caller).
     pub fn new(program: &Program, threads: usize) -> Result<Instance, VerifyError> {
-        Instance::with(program, threads, kernels::best())
+        Instance::with(program, threads, kernels::best(), true)
     }
 
-    fn with(program: &Program, threads: usize, kernels: &'static Kernels) -> Result<Instance, VerifyError> {
+    fn with(program: &Program, threads: usize, kernels: &'static Kernels, generate: bool) -> Result<Instance, VerifyError> {
         // All that runs without checks relies on it.
         verify(program)?;
         let threads = threads.max(1);
-        let mut compiler = Compiler { program, kernels, threads, launches: Vec::new() };
+        let target = Target { kernels, jit: Jit::new(generate) };
+        let mut compiler = Compiler { program, target, threads, launches: Vec::new() };
         let prepare = compiler.steps(&program.prepare);
         let steps = compiler.steps(&program.steps);
-        let launches = compiler.launches;
+        let Compiler { launches, target, .. } = compiler;
         let plan = memory::plan(program);
         let machine = Machine {
             kernels,
+            text: target.jit.finish(),
             memory: Memory::new(plan.total),
             starts: plan.offsets.iter().map(|at| AtomicUsize::new(*at)).collect(),
             workers: (0..threads).map(|_| Mutex::new(Private::new(&launches, loop_count(program)))).collect(),
@@ -262,7 +268,8 @@ impl Task for Machine {
         let mut private = lock(&self.workers[worker]);
         let Private { arena, vars, own, places } = &mut *private;
         vars.iter_mut().zip(&self.vars).for_each(|(own, shared)| *own = shared.load(Ordering::Relaxed));
-        let mut worker = Worker { memory: self.memory.at(), starts: &self.starts, vars, arena: arena.at(), arena_len: 0 };
+        let mut worker =
+            Worker { text: &self.text, memory: self.memory.at(), starts: &self.starts, vars, arena: arena.at(), arena_len: 0 };
         let launch = &self.launches[self.current.load(Ordering::Relaxed)];
         let which = launch.kernels.partition_point(|(first, _)| *first <= item) - 1;
         let (first, code) = &launch.kernels[which];
@@ -297,9 +304,15 @@ impl Private {
     }
 }
 
+/// What code is made for.
+struct Target {
+    kernels: &'static Kernels,
+    jit: Jit,
+}
+
 struct Compiler<'a> {
     program: &'a Program,
-    kernels: &'static Kernels,
+    target: Target,
     threads: usize,
     launches: Vec<Launch>,
 }
@@ -329,10 +342,10 @@ impl Compiler<'_> {
             .collect()
     }
 
-    fn code(&self, work: &Work) -> (Code, usize) {
+    fn code(&mut self, work: &Work) -> (Code, usize) {
         match work {
             Work::Tile(tile) => {
-                let code = TileCode::new(tile, self.kernels, self.threads);
+                let code = TileCode::new(tile, &mut self.target, self.threads);
                 let items = code.items();
                 (Code::Tile(code), items)
             }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::jit::Text;
 use crate::kernel::{Base, LANES, Lanes, Tile, View};
 
 /// Where a view begins, in numbers.
@@ -24,6 +25,8 @@ enum Home {
 
 /// What a worker has when it runs an item.
 pub(super) struct Worker<'a> {
+    /// Generated code.
+    pub text: &'a Text,
     pub memory: *mut f32,
     /// Where each buffer starts, in numbers.
     pub starts: &'a [AtomicUsize],

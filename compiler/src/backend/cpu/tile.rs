@@ -2,6 +2,7 @@
 
 use crate::kernel::{self, Gather, Gemm, LANES, Lanes, PANEL, Scatter, Sort, Stmt, Tile, View, packed_len};
 
+use super::Target;
 use super::map::{self, MapCode, Needs, Scratch};
 use super::place::{Block, Place, Walk, Worker};
 use micro::gemm::Panel;
@@ -33,7 +34,7 @@ enum Code {
 const ITEM_BYTES: usize = 384 << 10;
 
 impl TileCode {
-    pub(super) fn new(tile: &Tile, kernels: &Kernels, threads: usize) -> TileCode {
+    pub(super) fn new(tile: &Tile, target: &mut Target, threads: usize) -> TileCode {
         let rows = tile.row_count();
         let blocks = rows.div_ceil(LANES);
         let arena = tile.arena * LANES;
@@ -41,7 +42,7 @@ impl TileCode {
         let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, 8) } else { 1 };
         let rounds = blocks.div_ceil(threads * together);
         let items = blocks.min(rounds * threads);
-        TileCode { rows, arena, items, body: tile.body.iter().map(|stmt| compile(stmt, tile, kernels)).collect() }
+        TileCode { rows, arena, items, body: tile.body.iter().map(|stmt| compile(stmt, tile, target)).collect() }
     }
 
     pub(super) fn items(&self) -> usize {
@@ -124,9 +125,9 @@ unsafe fn run(body: &[Code], blocks: Blocks, worker: &mut Worker, own: &mut Own,
     }
 }
 
-fn compile(stmt: &Stmt, tile: &Tile, kernels: &Kernels) -> Code {
+fn compile(stmt: &Stmt, tile: &Tile, target: &mut Target) -> Code {
     match stmt {
-        Stmt::Map(map) => Code::Map(map::compile(map, tile, kernels)),
+        Stmt::Map(map) => Code::Map(map::compile(map, tile, target)),
         Stmt::Gemm(gemm) => Code::Gemm(GemmCode::new(gemm, tile)),
         Stmt::Copy(copy) => Code::Copy(CopyCode::new(copy, tile)),
         Stmt::Sort(sort) => Code::Sort(SortCode::new(sort, tile)),
@@ -136,7 +137,7 @@ fn compile(stmt: &Stmt, tile: &Tile, kernels: &Kernels) -> Code {
             var: id.0 as usize,
             count: *count,
             reverse: *reverse,
-            body: body.iter().map(|stmt| compile(stmt, tile, kernels)).collect(),
+            body: body.iter().map(|stmt| compile(stmt, tile, target)).collect(),
         },
     }
 }
