@@ -182,7 +182,7 @@ impl OpCode {
 /// Chooses operations and places for a map's instructions.
 pub(super) fn compile(map: &Map, tile: &Tile, target: &mut Target) -> MapCode {
     let all: Vec<&View> = map.loads.iter().chain(map.stores.iter().map(|s| &s.to)).collect();
-    let (mut sizes, mut strides) = merged(&map.dims, &all);
+    let (mut sizes, mut strides) = near_inside(merged(&map.dims, &all));
     long_inside(&mut sizes, &mut strides);
     let inner = sizes.pop().unwrap_or(1);
     let middle = sizes.pop().unwrap_or(1);
@@ -222,11 +222,19 @@ pub(super) fn compile(map: &Map, tile: &Tile, target: &mut Target) -> MapCode {
     MapCode { outer: sizes, middle, inner, views, constants, temporaries, code, entry }
 }
 
+/// Dimensions along which the views move furthest come first, so that the inner loops stay in few lines of the cache.
+fn near_inside((sizes, strides): (Vec<usize>, Vec<Vec<usize>>)) -> (Vec<usize>, Vec<Vec<usize>>) {
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|d| std::cmp::Reverse(strides.iter().map(|s| s[*d]).sum::<usize>()));
+    let sorted = |list: &Vec<usize>| order.iter().map(|d| list[*d]).collect();
+    (sorted(&sizes), strides.iter().map(sorted).collect())
+}
+
 /// A dimension that is too short for a strip changes places with the longest.
 fn long_inside(sizes: &mut [usize], strides: &mut [Vec<usize>]) {
     let Some(last) = sizes.len().checked_sub(1) else { return };
     let longest = (0..sizes.len()).max_by_key(|d| (sizes[*d], *d)).unwrap_or(last);
-    if sizes[last] < STRIP && sizes[longest] >= 2 * sizes[last] {
+    if sizes[last] < STRIP / 2 && sizes[longest] >= 2 * sizes[last] {
         sizes.swap(longest, last);
         strides.iter_mut().for_each(|s| s.swap(longest, last));
     }

@@ -1,6 +1,6 @@
 //! Tiles: the statements of a row-parallel kernel, ready to run.
 
-use crate::kernel::{self, Gather, Gemm, LANES, Lanes, PANEL, Scatter, Sort, Stmt, Tile, View, packed_len};
+use crate::kernel::{self, Gather, Gemm, LANES, Lanes, Map, PANEL, Scatter, Sort, Stmt, Store, Tile, View, packed_len};
 
 use super::Target;
 use super::map::{self, MapCode, Needs, Scratch};
@@ -16,8 +16,14 @@ pub(super) struct TileCode {
     arena: usize,
     /// The blocks are cut into so many items, as evenly as can be.
     items: usize,
+    /// Blocks that the body takes at a time, as a dimension of its maps; and what the last, fewer, are taken with.
+    wide: usize,
     body: Vec<Code>,
+    tail: Vec<Code>,
 }
+
+/// Blocks that a kernel takes at a time which has nothing but rows (an optimiser's).
+const WIDE: usize = 64;
 
 #[derive(Debug)]
 enum Code {
@@ -37,12 +43,17 @@ impl TileCode {
     pub(super) fn new(tile: &Tile, target: &mut Target, threads: usize) -> TileCode {
         let rows = tile.row_count();
         let blocks = rows.div_ceil(LANES);
+        let mut compiled = |tile: &Tile| tile.body.iter().map(|stmt| compile(stmt, tile, target)).collect();
+        if let (Some(whole), true) = (widened(tile, WIDE), blocks > 1) {
+            let tail = widened(tile, blocks % WIDE).map_or(Vec::new(), |tail| compiled(&tail));
+            return TileCode { rows, arena: 0, items: blocks.div_ceil(WIDE), wide: WIDE, body: compiled(&whole), tail };
+        }
         let arena = tile.arena * LANES;
         // Blocks of an item share each panel of weights while it is in the cache. No number depends on how many they are.
         let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, 8) } else { 1 };
         let rounds = blocks.div_ceil(threads * together);
         let items = blocks.min(rounds * threads);
-        TileCode { rows, arena, items, body: tile.body.iter().map(|stmt| compile(stmt, tile, target)).collect() }
+        TileCode { rows, arena, items, wide: 1, body: compiled(tile), tail: Vec::new() }
     }
 
     pub(super) fn items(&self) -> usize {
@@ -55,7 +66,7 @@ impl TileCode {
     }
 
     pub(super) fn needs(&self) -> Needs {
-        needs(&self.body)
+        needs(&self.body).max(needs(&self.tail))
     }
 
     /// Entries that are sorted at a time.
@@ -69,6 +80,12 @@ impl TileCode {
     pub(super) unsafe fn run(&self, item: usize, worker: &mut Worker, own: &mut Own, kernels: &Kernels) {
         worker.arena_len = self.arena;
         let total = self.rows.div_ceil(LANES);
+        if self.wide > 1 {
+            let first = item * self.wide;
+            let body = if first + self.wide <= total { &self.body } else { &self.tail };
+            // SAFETY: the caller's contract; the maps go through the blocks themselves.
+            return unsafe { run(body, Blocks { first, count: 1, rows: self.rows }, worker, own, kernels) };
+        }
         let cut = |item: usize| item * total / self.items;
         let blocks = Blocks { first: cut(item), count: cut(item + 1) - cut(item), rows: self.rows };
         // SAFETY: the caller's contract.
@@ -140,6 +157,25 @@ fn compile(stmt: &Stmt, tile: &Tile, target: &mut Target) -> Code {
             body: body.iter().map(|stmt| compile(stmt, tile, target)).collect(),
         },
     }
+}
+
+/// A kernel of maps that have no dimension, with `blocks` blocks of rows as one. All of them are in buffers, which have
+/// room for whole lane vectors.
+fn widened(tile: &Tile, blocks: usize) -> Option<Tile> {
+    let wide = |view: &View| {
+        let stride = if view.lanes == Lanes::Unit { LANES } else { 0 };
+        View { strides: vec![stride], ..view.clone() }
+    };
+    let body = tile.body.iter().map(|stmt| match stmt {
+        Stmt::Map(map) if map.dims.is_empty() && tile.arena == 0 => Some(Stmt::Map(Map {
+            dims: vec![blocks],
+            loads: map.loads.iter().map(wide).collect(),
+            code: map.code.clone(),
+            stores: map.stores.iter().map(|s| Store { to: wide(&s.to), ..s.clone() }).collect(),
+        })),
+        _ => None,
+    });
+    Some(Tile { body: body.collect::<Option<_>>()?, ..tile.clone() })
 }
 
 fn has_gemm(body: &[Stmt]) -> bool {
