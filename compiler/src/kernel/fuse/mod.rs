@@ -87,6 +87,8 @@ pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program,
         crate::simplify::cse(&mut program);
         crate::simplify::dce(&mut program);
     }
+    crate::simplify::keep(&mut program, &rows);
+    crate::simplify::dce(&mut program);
     crate::simplify::strip_stops(&mut program);
     let dims = Dims::new(&program);
     let mut fuser = Fuser {

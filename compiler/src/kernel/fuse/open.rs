@@ -125,6 +125,13 @@ impl TileBuilder<'_, '_> {
         self.names(b, open, &operands, &domain, v).is_some()
     }
 
+    /// Whether a node reads what is computed in the open map.
+    pub(crate) fn reads_open(&self, b: &Block<'_>, v: ValueId) -> bool {
+        let mut operands = Vec::new();
+        b.graph.node(v).op.operands(|x| operands.push(x));
+        operands.iter().any(|x| matches!(self.peek(b, *x), Peek::Inside(_)))
+    }
+
     /// The names of the open map's dimensions for a node that fits into it.
     fn names(&self, b: &Block<'_>, open: &Open, operands: &[ValueId], domain: &[AxisId], v: ValueId) -> Option<Vec<AxisId>> {
         let mut found: Option<Vec<AxisId>> = None;

@@ -16,6 +16,9 @@ use crate::kernel::{
     Base, Copy, Gather, Instr, LANES, Lanes, Local, LocalId, LoopId, Map, Mode, Reg, Scatter, Sort, Stmt, Store, Tile, View,
 };
 
+/// No statement needs it: it is given out.
+const NEVER: usize = usize::MAX;
+
 /// A tile that is being made.
 pub(crate) struct TileBuilder<'f, 'p> {
     pub fuser: &'f mut Fuser<'p>,
@@ -180,11 +183,17 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
                 ready.insert(*v);
             }
         }
-        while let Some(first) = ready.first().copied() {
-            // What joins the open map; then what is no map, so that the next map finds all it needs.
-            let joins = ready.iter().copied().find(|v| self.joins(b, *v));
+        let needed = self.needed(b);
+        let mut now = 0;
+        while !ready.is_empty() {
+            // What joins the open map and is not too early; then what is no map, so that the next map finds all it needs.
+            let in_time = |v: &ValueId| needed[v] <= now || (needed[v] == NEVER && self.reads_open(b, *v));
+            let joins = ready.iter().copied().find(|v| in_time(v) && self.joins(b, *v));
             let apart = || ready.iter().copied().find(|v| !self.goes_into_maps(b, *v));
-            let v = joins.or_else(apart).unwrap_or(first);
+            let Some(v) = joins.or_else(apart).or_else(|| ready.iter().copied().min_by_key(|v| (needed[v], *v))) else { break };
+            if joins.is_none() {
+                now = needed[&v];
+            }
             ready.remove(&v);
             for done in self.node(b, v)? {
                 for next in waiting.remove(&done).unwrap_or_default() {
@@ -197,6 +206,31 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
             }
         }
         self.close(b)
+    }
+
+    /// How many statements that are no maps, one after the other, come before the first that needs each node. A map's
+    /// nodes are computed when they are needed and not when they can be: what is computed long before has to be held.
+    fn needed(&self, b: &Block<'_>) -> HashMap<ValueId, usize> {
+        let mut nodes: Vec<ValueId> = b.nodes.iter().copied().collect();
+        nodes.sort();
+        let inside = |v: &ValueId| b.shape.reads[v].iter().map(|r| r.0).filter(|r| b.nodes.contains(r)).collect::<Vec<_>>();
+        let apart: HashSet<ValueId> = nodes.iter().copied().filter(|v| !self.goes_into_maps(b, *v)).collect();
+        let mut before: HashMap<ValueId, usize> = HashMap::new();
+        for v in &nodes {
+            let level = inside(v).iter().map(|r| before[r] + usize::from(apart.contains(r))).max().unwrap_or(0);
+            before.insert(*v, level);
+        }
+        let mut needed: HashMap<ValueId, usize> = nodes.iter().map(|v| (*v, NEVER)).collect();
+        for v in nodes.iter().rev() {
+            if apart.contains(v) {
+                needed.insert(*v, before[v]);
+            }
+            let by = needed[v];
+            for r in inside(v) {
+                needed.entry(r).and_modify(|n| *n = by.min(*n));
+            }
+        }
+        needed
     }
 
     /// Parts of a concatenation are computed where they belong.
