@@ -30,6 +30,16 @@ fn main() {
         let states = (width * state * rows) as f64;
         println!("scan step, N = {state:3}   {:8.2} G states/s {:7.3} ns a state", states / time / 1e9, time / states * 1e9);
     }
+    let numbers = (256 * LANES) as f64;
+    for (name, program, each) in [
+        ("gradient of silu", silu_gradient(), numbers),
+        ("scan step, N = 16", scan(128, 16), (128 * 16 * LANES) as f64),
+        ("scan's backward, N = 16", scan_gradient(128, 16), (128 * 16 * LANES) as f64),
+    ] {
+        let [strips, generated] = [Instance::of_strips as Make, Instance::new].map(|make| seconds_of(&program, make));
+        let rate = |time: f64| each / time / 1e9;
+        println!("{name:24} strips {:6.2} G/s, generated {:6.2} G/s: {:.2}x", rate(strips), rate(generated), strips / generated);
+    }
     for (n, i, rows) in [(256, 256, 1024), (256, 182, 1024), (64, 6, 1024), (256, 256, 128)] {
         let flops = 2.0 * (n * i * rows) as f64;
         let rate = flops / seconds(contract(n, i, rows));
@@ -45,14 +55,20 @@ fn main() {
 /// The time of one repetition of a program that repeats something, in runs of about half a millisecond: short enough to
 /// come through on a shared machine.
 fn seconds(program: Program) -> f64 {
-    let once = timed(&program, 1, 10);
-    let repetitions = ((5e-4 / once) as usize).clamp(1, 20_000);
-    timed(&program, repetitions, 400)
+    seconds_of(&program, Instance::new)
 }
 
-fn timed(program: &Program, repetitions: usize, runs: usize) -> f64 {
+type Make = fn(&Program, usize) -> Result<Instance, verify::VerifyError>;
+
+fn seconds_of(program: &Program, make: Make) -> f64 {
+    let once = timed(program, 1, 10, make);
+    let repetitions = ((5e-4 / once) as usize).clamp(1, 20_000);
+    timed(program, repetitions, 400, make)
+}
+
+fn timed(program: &Program, repetitions: usize, runs: usize, make: Make) -> f64 {
     let program = repeated(program.clone(), repetitions);
-    let mut instance = Instance::new(&program, 1).unwrap_or_else(|e| panic!("{e}"));
+    let mut instance = make(&program, 1).unwrap_or_else(|e| panic!("{e}"));
     for i in 0..program.inputs.len() {
         instance.input_mut(i).iter_mut().enumerate().for_each(|(j, x)| *x = 0.01 + (j % 37) as f32 / 37.0);
     }
@@ -230,6 +246,48 @@ fn scan(width: usize, state: usize) -> Program {
     let step = Stmt::Map(Map { dims: vec![width, state], loads, code, stores });
     let lens = [width * state, width, width, state, state, width];
     let mut body: Vec<Stmt> = lens.iter().enumerate().map(|(i, len)| fill(i as u32, *len, -0.3)).collect();
+    body.push(step);
+    program(&[(width * state, BufferKind::Input)], tile(16, &lens, body))
+}
+
+/// `g (s + x s (1 - s)), x s` with `s = sigmoid x`
+fn silu_gradient() -> Program {
+    let code = vec![
+        Instr::Load(0),
+        Instr::Load(1),
+        Instr::Unary(Unary::Sigmoid, Reg(0)),
+        Instr::Const(1.0),
+        Instr::Binary(Binary::Sub, Reg(3), Reg(2)),
+        Instr::Binary(Binary::Mul, Reg(2), Reg(4)),
+        Instr::MulAdd(Reg(0), Reg(5), Reg(2)),
+        Instr::Binary(Binary::Mul, Reg(1), Reg(6)),
+        Instr::Unary(Unary::Silu, Reg(0)),
+    ];
+    let store = |id: u32, value: u32| Store { to: local(id, &[1]), value: Reg(value), mode: Mode::Set };
+    let loads = vec![local(0, &[1]), local(1, &[1])];
+    let map = Map { dims: vec![256], loads, code, stores: vec![store(2, 7), store(3, 8)] };
+    program(&[], tile(16, &[256; 4], vec![fill(0, 256, 0.7), fill(1, 256, 0.2), Stmt::Map(map)]))
+}
+
+/// `g = g + y C; dx = sum of g B, dB = sum of g u, ddt = sum of g h A a; g = g a`, with the state h and the decay a at hand.
+fn scan_gradient(width: usize, state: usize) -> Program {
+    let (all, wide, deep) = (&[state, 1][..], &[1, 0][..], &[0, 1][..]);
+    let views = [(1, wide), (2, deep), (0, all), (3, deep), (4, wide), (5, all), (6, all)];
+    let mut loads: Vec<View> = views.iter().map(|(id, strides)| local(*id, strides)).collect();
+    loads.push(splat(0, all));
+    let mul = |a: u32, b: u32| Instr::Binary(Binary::Mul, Reg(a), Reg(b));
+    let mut code: Vec<Instr> = (0..8).map(Instr::Load).collect();
+    code.extend([Instr::MulAdd(Reg(0), Reg(1), Reg(2)), mul(8, 3), mul(8, 4), mul(8, 5), mul(11, 6), mul(12, 7), mul(8, 6)]);
+    let store = |id: u32, strides: &[usize], value: u32, mode: Mode| Store { to: local(id, strides), value: Reg(value), mode };
+    let stores = vec![
+        store(0, all, 14, Mode::Set),
+        store(7, wide, 9, Mode::Sum),
+        store(8, deep, 10, Mode::Sum),
+        store(9, wide, 13, Mode::Sum),
+    ];
+    let step = Stmt::Map(Map { dims: vec![width, state], loads, code, stores });
+    let lens = [width * state, width, state, state, width, width * state, width * state, width, state, width];
+    let mut body: Vec<Stmt> = lens.iter().enumerate().map(|(i, len)| fill(i as u32, *len, 0.3)).collect();
     body.push(step);
     program(&[(width * state, BufferKind::Input)], tile(16, &lens, body))
 }

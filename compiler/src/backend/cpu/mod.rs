@@ -113,6 +113,11 @@ impl Instance {
         Instance::with(program, threads, kernels::best(), true)
     }
 
+    /// [`Instance::new`] without generated code, which has the same bits: to measure what that brings.
+    pub fn of_strips(program: &Program, threads: usize) -> Result<Instance, VerifyError> {
+        Instance::with(program, threads, kernels::best(), false)
+    }
+
     fn with(program: &Program, threads: usize, kernels: &'static Kernels, generate: bool) -> Result<Instance, VerifyError> {
         // All that runs without checks relies on it.
         verify(program)?;

@@ -75,6 +75,10 @@ pub struct FuseError {
 /// Sums leave loops one after the other.
 const ROUNDS: usize = 2;
 
+/// Numbers that a loop may carry for a row, so that what a step works on stays in a second-level cache: with [`LANES`]
+/// rows of single-precision numbers, a quarter of a megabyte.
+const CARRIED: usize = 4096;
+
 /// Makes kernels of a graph program that is simplified and differentiated.
 pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program, FuseError> {
     let mut program = program.clone();
@@ -87,8 +91,15 @@ pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program,
         crate::simplify::cse(&mut program);
         crate::simplify::dce(&mut program);
     }
-    crate::simplify::keep(&mut program, &rows);
-    crate::simplify::dce(&mut program);
+    if level == Level::Mega {
+        // Loops that are inside of kernels work on what is near.
+        crate::simplify::peel(&mut program, &rows, CARRIED);
+        crate::simplify::rewrite::rewrite(&mut program);
+        for _ in 0..ROUNDS {
+            crate::simplify::keep(&mut program, &rows);
+            crate::simplify::dce(&mut program);
+        }
+    }
     crate::simplify::strip_stops(&mut program);
     let dims = Dims::new(&program);
     let mut fuser = Fuser {
