@@ -549,9 +549,10 @@ fn sizes(fuser: &Fuser<'_>, rows: &Rows) -> Vec<usize> {
 }
 
 /// Numbers from one entry's rows to the next one's: an odd number of lane vectors, so that the same rows of many entries
-/// do not fall into the same few sets of a cache.
+/// do not fall into the same few sets of a cache. Where the last vector is not full, the vectors that are there.
 fn padded(sizes: &[usize]) -> usize {
-    (sizes.iter().product::<usize>().div_ceil(LANES) | 1) * LANES
+    let rows: usize = sizes.iter().product();
+    if rows.is_multiple_of(LANES) { (rows / LANES | 1) * LANES } else { rows.next_multiple_of(LANES) }
 }
 
 /// The layout that kernels like: each entry's rows side by side.
