@@ -382,6 +382,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
+    /// Count only rounds in which other programs take less than a quarter of a processor; up to four times as many are tried
+    #[arg(long)]
+    pub(crate) quiet: bool,
+
     /// Also at twice and four times a size of the model (`B` is the batch), to see how the cost grows
     #[arg(long, value_name = "DIMS", value_delimiter = ',')]
     pub(crate) double: Vec<String>,

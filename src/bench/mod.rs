@@ -8,9 +8,11 @@
 //! | [`peers`], [`worker`] | other programs beside ours, ours beside another harness |
 //! | [`subject`] | the model of a case and its inputs |
 //! | [`rounds`] | turns, round by round |
+//! | [`others`] | what else the machine does |
 //! | [`stats`], [`report`], [`plot`] | what is told |
 
 mod case;
+mod others;
 mod peak;
 mod peers;
 mod plot;
@@ -39,18 +41,21 @@ pub(crate) fn run(arguments: &Bench, out: &mut Output) -> Exit {
     }
 }
 
-/// Threads that a variant has where nobody says how many.
+/// Numbers of threads, fewest first; as many as there are processors where nobody says how many.
 fn threads(arguments: &Bench) -> Vec<usize> {
-    match arguments.threads.is_empty() {
-        true => vec![std::thread::available_parallelism().map_or(1, usize::from)],
-        false => arguments.threads.iter().map(|n| usize::from(*n)).collect(),
+    let mut counts: Vec<usize> = arguments.threads.iter().map(|n| usize::from(*n)).collect();
+    if counts.is_empty() {
+        counts.push(std::thread::available_parallelism().map_or(1, usize::from));
     }
+    counts.sort_unstable();
+    counts.dedup();
+    counts
 }
 
 /// The most that was asked for: what peers get, and what others are compared with.
 fn most(arguments: &Bench) -> (Level, usize) {
     let level = arguments.levels.iter().copied().max_by_key(|l| Level::ALL.iter().position(|m| m == l));
-    (level.unwrap_or_default(), threads(arguments).into_iter().max().unwrap_or(1))
+    (level.unwrap_or_default(), threads(arguments).last().copied().unwrap_or(1))
 }
 
 /// One case for another program.
@@ -138,9 +143,8 @@ fn measure(arguments: &Bench, out: &mut Output) -> Exit {
 fn caveat(document: &Document) -> String {
     let number = |x: Option<f64>| x.map_or("unknown".to_string(), |x| format!("{x:.1}"));
     format!(
-        "{}; medians of {} rounds, ratios within rounds; load average {} before, {} after\n",
+        "{}; medians over rounds, ratios within rounds; load average {} before, {} after\n",
         document.instruction_set,
-        document.rounds,
         number(document.load[0]),
         number(document.load[1])
     )

@@ -1,5 +1,6 @@
 //! Peers: other programs that compute the same, each a process of its own that waits until it is its turn.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -21,6 +22,8 @@ pub(crate) struct Peers<'a> {
     /// The model whose peers are meant.
     pub(crate) model: &'a str,
     pub(crate) threads: usize,
+    /// For what they write besides.
+    pub(crate) folder: &'a Path,
 }
 
 #[derive(Debug)]
@@ -50,8 +53,10 @@ pub(crate) enum PeerError {
     Start { program: String, reason: String },
     #[error("`{program}` ended with {status}")]
     Failed { program: String, status: String },
-    #[error("it ended without an answer")]
-    Silent,
+    #[error("it computes no {0}")]
+    NoCase(String),
+    #[error("it ended without an answer{0}")]
+    Silent(String),
     #[error("it said `{0}`, which is not a line of the protocol")]
     Garbled(String),
 }
@@ -76,33 +81,49 @@ impl Peers<'_> {
     }
 
     /// Starts a peer and waits until it is ready, which may take minutes where it compiles.
-    pub(crate) fn start(&self, case: &str, name: &str, inputs: &Path) -> Result<(Peer, Greeting), PeerError> {
-        let plain = name.strip_suffix("-plain");
-        let variant = plain.unwrap_or(name);
-        let mut command = match variant {
+    pub(crate) fn start(&self, case: Case, name: &str, inputs: &Path) -> Result<(Peer, Greeting), PeerError> {
+        match name.strip_suffix("-plain").unwrap_or(name) {
+            "candle" if case != Case::Plan => Err(PeerError::NoCase(case.name())),
             "candle" => {
                 let mut command = Command::new(self.candle());
                 command.arg(inputs);
-                command
+                self.greeted(name, command)
             }
-            _ => {
+            variant => {
                 let mut command = self.script("worker.py");
-                command.args([case, variant, "--model", self.model]);
-                command
+                command.args([&case.name(), variant, "--model", self.model]);
+                self.greeted(name, command)
             }
-        };
+        }
+    }
+
+    /// The matrix product of PyTorch's library, where PyTorch is among the peers; its value is the product's size.
+    pub(crate) fn start_library(&self, compared: &[String]) -> Result<Option<(Peer, Greeting)>, PeerError> {
+        if !compared.iter().any(|name| name.starts_with("torch") || name.starts_with("compile")) {
+            return Ok(None);
+        }
+        let mut command = self.script("worker.py");
+        command.args(["sgemm", "torch"]);
+        self.greeted("sgemm", command).map(Some)
+    }
+
+    /// Starts a command and hears its first line.
+    fn greeted(&self, name: &str, mut command: Command) -> Result<(Peer, Greeting), PeerError> {
+        let plain = name.strip_suffix("-plain");
+        let start = |reason: String| PeerError::Start { program: name.to_string(), reason };
+        let log = self.folder.join(format!("{name}.log"));
+        let errors = File::create(&log).map_err(|e| start(e.to_string()))?;
         if plain.is_none() {
             command.envs(KEEP);
         }
         command.env("NT", self.threads.to_string()).env("RAYON_NUM_THREADS", self.threads.to_string());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let start = |reason: String| PeerError::Start { program: name.to_string(), reason };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::from(errors));
         let mut child = command.spawn().map_err(|e| start(e.to_string()))?;
         let (Some(asked), Some(told)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(start("it has no pipes".into()));
         };
         let mut peer = Peer { child, asked, told: BufReader::new(told) };
-        let line = peer.line()?;
+        let line = peer.line().map_err(|_| PeerError::Silent(last_words(&log)))?;
         let greeting = serde_json::from_str(&line).map_err(|_| PeerError::Garbled(line))?;
         Ok((peer, greeting))
     }
@@ -114,9 +135,13 @@ impl Peers<'_> {
 }
 
 impl Peer {
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Times of n calls, in milliseconds.
     pub(crate) fn times(&mut self, n: usize) -> Result<Vec<f64>, PeerError> {
-        writeln!(self.asked, "{n}").and_then(|()| self.asked.flush()).map_err(|_| PeerError::Silent)?;
+        writeln!(self.asked, "{n}").and_then(|()| self.asked.flush()).map_err(|_| silent())?;
         let line = self.line()?;
         match serde_json::from_str(&line) {
             Ok(Answer::Times(t) | Answer::Counted { t }) if !t.is_empty() => Ok(t),
@@ -128,9 +153,19 @@ impl Peer {
         let mut line = String::new();
         match self.told.read_line(&mut line) {
             Ok(n) if n > 0 => Ok(line.trim_end().to_string()),
-            _ => Err(PeerError::Silent),
+            _ => Err(silent()),
         }
     }
+}
+
+fn silent() -> PeerError {
+    PeerError::Silent(String::new())
+}
+
+/// The last line that a peer wrote to its standard error.
+fn last_words(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    text.lines().rfind(|l| !l.trim().is_empty()).map_or(String::new(), |l| format!(": {}", l.trim()))
 }
 
 impl Drop for Peer {

@@ -70,15 +70,23 @@ fn frames(layout: &Layout, out: &mut String) {
 fn edges(chart: &Chart, at: &HashMap<usize, Rect>, out: &mut String) {
     for (from, to) in &chart.edges {
         let (Some(a), Some(b)) = (at.get(from), at.get(to)) else { continue };
-        let (x0, y0, x1, y1) = (a.x + a.w / 2.0, a.y + a.h, b.x + b.w / 2.0, b.y);
-        let bend = ((y1 - y0).abs() / 2.0).clamp(6.0, 60.0);
+        // Downwards to what stands below, sideways to another column.
+        let below = b.y >= a.y + a.h;
+        let (x0, y0, x1, y1) = match below {
+            true => (a.x + a.w / 2.0, a.y + a.h, b.x + b.w / 2.0, b.y),
+            false => (a.x + a.w, a.y + a.h / 2.0, b.x, b.y + b.h / 2.0),
+        };
+        let bend = |way: f64| (way.abs() / 2.0).clamp(6.0, 60.0);
+        let (dx, dy) = if below { (0.0, bend(y1 - y0)) } else { (bend(x1 - x0), 0.0) };
         // What goes a long way is faint, so that the neighbourhood can be read.
         let far = if (y1 - y0).abs() + (x1 - x0).abs() > 220.0 { " far" } else { "" };
         let _ = writeln!(
             out,
-            "<path class=\"e{far}\" data-a=\"{from}\" data-b=\"{to}\" d=\"M{x0:.1} {y0:.1}C{x0:.1} {:.1} {x1:.1} {:.1} {x1:.1} {y1:.1}\"/>",
-            y0 + bend,
-            y1 - bend
+            "<path class=\"e{far}\" data-a=\"{from}\" data-b=\"{to}\" d=\"M{x0:.1} {y0:.1}C{:.1} {:.1} {:.1} {:.1} {x1:.1} {y1:.1}\"/>",
+            x0 + dx,
+            y0 + dy,
+            x1 - dx,
+            y1 - dy
         );
     }
 }
@@ -104,7 +112,7 @@ fn nodes(chart: &Chart, layout: &Layout, out: &mut String) {
 
 /// The kernels with most operations, and the room that they take.
 fn legend(chart: &Chart, width: f64) -> (String, f64) {
-    const SHOWN: usize = 24;
+    const SHOWN: usize = 12;
     let mut sizes = vec![0usize; chart.kernels.len()];
     chart.nodes.iter().for_each(|n| sizes[n.kernel] += 1);
     let mut order: Vec<usize> = (0..sizes.len()).collect();
