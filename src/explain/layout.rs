@@ -39,28 +39,33 @@ const PADDING: f64 = 12.0;
 const HEAD: f64 = 20.0;
 /// Between columns: room for what goes from one to the next.
 const ASIDE: f64 = 34.0;
-/// Wider than this, things go to another row.
+/// Wider than this, things go to another row; at least.
 const WIDEST: f64 = 1900.0;
-/// Taller than this, things go to another column.
-const TALLEST: f64 = 900.0;
+/// Taller than this, things go to another column: heights to choose from.
+const HEIGHTS: [f64; 6] = [700.0, 1000.0, 1400.0, 2000.0, 2800.0, 4000.0];
+/// Width for height, as of a screen.
+const SCREEN: f64 = 1.7;
 
+/// Of several heights, the one whose picture is most like a screen.
 pub(super) fn layout(chart: &Chart) -> Layout {
     let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
     chart.edges.iter().for_each(|(from, to)| readers.entry(*from).or_default().push(*to));
-    let place = Place { chart, readers };
-    place.stack(&chart.items)
+    let tried = HEIGHTS.map(|tallest| Place { chart, readers: &readers, tallest }.stack(&chart.items));
+    let unlike = |layout: &Layout| (layout.w / layout.h / SCREEN).ln().abs();
+    tried.into_iter().min_by(|a, b| unlike(a).total_cmp(&unlike(b))).unwrap_or_default()
 }
 
 struct Place<'a> {
     chart: &'a Chart,
-    readers: HashMap<usize, Vec<usize>>,
+    readers: &'a HashMap<usize, Vec<usize>>,
+    tallest: f64,
 }
 
 impl Place<'_> {
     fn item(&self, item: &Item) -> Layout {
         match item {
             Item::Ops(ops) => self.layered(ops),
-            Item::Beside(items) => beside(items.iter().map(|i| self.item(i)).collect()),
+            Item::Beside(items) => beside(items.iter().map(|i| self.item(i)).collect(), WIDEST.max(SCREEN * self.tallest)),
             Item::Frame { label, kind, items } => frame(label, *kind, self.stack(items)),
         }
     }
@@ -68,7 +73,7 @@ impl Place<'_> {
     /// One below the other, centred, in as many columns as needed.
     fn stack(&self, items: &[Item]) -> Layout {
         let parts: Vec<Layout> = items.iter().map(|i| self.item(i)).collect();
-        let tallest = parts.iter().fold(TALLEST, |h, p| p.h.max(h));
+        let tallest = parts.iter().fold(self.tallest, |h, p| p.h.max(h));
         let mut columns: Vec<Vec<Layout>> = Vec::new();
         let mut height = f64::INFINITY;
         for part in parts {
@@ -120,7 +125,7 @@ impl Place<'_> {
         let mut y = f64::INFINITY;
         for line in layers.iter().flat_map(|layer| wrapped(layer, &sizes)) {
             let height = line.iter().fold(0.0, |h: f64, i| h.max(sizes[*i].1));
-            if y + height > TALLEST {
+            if y + height > self.tallest {
                 columns.push(Layout::default());
                 y = 0.0;
             }
@@ -232,11 +237,11 @@ fn order(layers: &mut [Vec<usize>], above: &[Vec<usize>], below: &[Vec<usize>]) 
 }
 
 /// Side by side, in as many rows as needed.
-fn beside(parts: Vec<Layout>) -> Layout {
+fn beside(parts: Vec<Layout>, widest: f64) -> Layout {
     let mut all = Layout::default();
     let (mut x, mut y, mut height) = (0.0, 0.0, 0.0f64);
     for part in parts {
-        if x > 0.0 && x + part.w > WIDEST {
+        if x > 0.0 && x + part.w > widest {
             (x, y, height) = (0.0, y + height + BELOW, 0.0);
         }
         height = height.max(part.h);
@@ -302,6 +307,6 @@ mod tests {
             let (a, b) = (at[&from], at[&to]);
             assert!(a.y + a.h < b.y || a.x + a.w < b.x, "{from} -> {to}");
         }
-        assert!(layout.h < 1.5 * TALLEST, "{}", layout.h);
+        assert!((0.5..5.0).contains(&(layout.w / layout.h)), "{} x {}", layout.w, layout.h);
     }
 }
