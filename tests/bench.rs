@@ -1,6 +1,6 @@
 //! `wmc bench`: the lines of a worker, numbers against the goldens, and the document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -121,14 +121,17 @@ fn a_plan_computes_the_goldens_action() {
     }
 }
 
+fn document(arguments: &[&str]) -> Value {
+    let output = wmc(&[&["bench", "--json", "--rounds", "2"], arguments].concat(), "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 #[test]
 fn levels_agree_and_the_drawing_has_a_bar_for_each() {
     let folder = tempfile::tempdir().unwrap();
     let plot = folder.path().join("bars.svg");
-    let arguments = ["bench", "--cases", "scan8,hgrad", "--rounds", "2", "--json", "--plot", plot.to_str().unwrap()];
-    let output = wmc(&arguments, "");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = document(&["--cases", "scan2,hgrad", "--plot", plot.to_str().unwrap()]);
     let cases = document["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 2);
     for case in cases {
@@ -142,6 +145,77 @@ fn levels_agree_and_the_drawing_has_a_bar_for_each() {
     // 4096 rows through two layers of 128 and back: 303 MFLOP.
     assert!((cases[1]["gflop"].as_f64().unwrap() - 0.304).abs() < 0.01, "{}", cases[1]["gflop"]);
     // A step of the scan has an exponential for each of 128 x 16 states.
-    assert_eq!(cases[0]["mexp"].as_f64().unwrap(), (128 * 8 * 128 * 16) as f64 / 1e6);
-    assert_eq!(fs::read_to_string(plot).unwrap().matches("<rect x=").count(), 6);
+    assert_eq!(cases[0]["mexp"].as_f64().unwrap(), (128 * 2 * 128 * 16) as f64 / 1e6);
+    let drawing = fs::read_to_string(plot).unwrap();
+    assert_eq!(drawing.matches("<rect x=").count(), 6);
+    assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n"));
+    assert_eq!(drawing.matches("<text").count(), drawing.matches("</text>").count());
+}
+
+/// Every field of the document is described.
+#[test]
+fn fields_are_documented() {
+    fn fields(value: &Value, into: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(name, value)| {
+                into.insert(name.clone());
+                fields(value, into);
+            }),
+            Value::Array(items) => items.iter().for_each(|item| fields(item, into)),
+            _ => {}
+        }
+    }
+    let manual = include_str!("../docs/cli.md");
+    let (_, manual) = manual.split_once("## `wmc bench`").unwrap();
+    let (manual, _) = manual.split_once("\n## ").unwrap();
+    let mut names = BTreeSet::new();
+    fields(&document(&["--cases", "elite"]), &mut names);
+    assert!(names.len() > 20);
+    for name in names {
+        assert!(manual.contains(&format!("`{name}`")), "docs/cli.md says nothing about `{name}`");
+    }
+}
+
+#[test]
+fn larger_sizes_and_more_threads_are_told() {
+    let arguments = ["bench", "--cases", "scan1", "--levels", "mega", "--rounds", "2", "--threads", "1,2", "--double", "T,B"];
+    let output = wmc(&arguments, "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for (size, work) in [("T = 2", "2.00"), ("T = 4", "4.00"), ("B = 256", "2.00"), ("B = 512", "4.00")] {
+        let row = text.lines().find(|l| l.starts_with(&format!("| {size} |"))).unwrap_or_else(|| panic!("{size}: {text}"));
+        assert_eq!(row.split('|').nth(4).map(str::trim), Some(work), "{row}");
+    }
+    assert!(text.contains("From 1 to 2 threads: "), "{text}");
+}
+
+/// A program that plays Python: it exports a file that is there and answers as a peer does, unless it is `broken`.
+#[cfg(unix)]
+#[test]
+fn peers_are_heard() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (inputs, python) = (path("inputs.safetensors"), path("python"));
+    let score: Vec<u8> = (0..160).flat_map(|i| ((i * 37 % 101) as f64 / 101.0).to_le_bytes()).collect();
+    let view = TensorView::new(safetensors::Dtype::F64, vec![1, 1, 160], &score).unwrap();
+    safetensors::serialize_to_file([("data.score", view)], None, Path::new(&inputs)).unwrap();
+    let value = &lines(&["bench", "--worker", "elite", "--params", &inputs], "")[0]["value"];
+    let script = format!(
+        "#!/bin/sh\ncase \"$1\" in\n*export.py) cp '{inputs}' \"$3\"; exit;;\nesac\n\
+         if [ \"$3\" = broken ]; then echo 'no such framework' >&2; exit 1; fi\n\
+         echo '{{\"first_call_s\": 1.5, \"value\": {value}}}'\n\
+         while read n; do echo '{{\"t\": [7.5, 8.5], \"flt\": 0}}'; done\n"
+    );
+    fs::write(&python, script).unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let document = document(&["--cases", "elite", "--levels", "mega", "--python", &python, "--compare", "jax,broken,candle"]);
+    let case = &document["cases"][0];
+    let peer = &case["variants"][1];
+    assert_eq!((&peer["name"], &peer["kind"]), (&"jax".into(), &"peer".into()));
+    assert_eq!((peer["ms"]["median"].as_f64(), peer["first_s"].as_f64()), (Some(8.0), Some(1.5)));
+    assert_eq!(peer["differs"].as_f64(), Some(0.0));
+    assert!(peer["ratio"].as_f64().unwrap() > 1.0);
+    let failed = case["failed"].to_string();
+    assert!(failed.contains("no such framework") && failed.contains("it computes no elite"), "{failed}");
 }

@@ -3,8 +3,9 @@
 //!
 //! Plain loops over arrays of numbers, compiled for the instruction set of the machine.
 
+use std::cell::RefCell;
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Rates in billions a second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -22,62 +23,71 @@ pub(crate) fn measure(threads: usize) -> Peak {
     Peak { fma: fma(threads), sgemm: sgemm(threads), exp: exp(threads) }
 }
 
-/// Seconds that all threads together need, each for its own piece of work.
-fn together(threads: usize, work: impl Fn(usize) + Sync) -> f64 {
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for thread in 1..threads {
-            let work = &work;
-            scope.spawn(move || work(thread));
+/// How long each is measured.
+const WHILE: Duration = Duration::from_millis(8);
+
+/// How often a second all threads together do their piece of work, each again and again.
+fn together(threads: usize, work: impl Fn() + Sync) -> f64 {
+    let one = || {
+        let (start, mut times) = (Instant::now(), 0.0);
+        loop {
+            work();
+            times += 1.0;
+            if start.elapsed() >= WHILE {
+                return times / start.elapsed().as_secs_f64();
+            }
         }
-        work(0);
-    });
-    start.elapsed().as_secs_f64()
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
+        // A loop over numbers cannot panic; a thread that did would have computed nothing.
+        one() + others.into_iter().map(|o| o.join().unwrap_or(0.0)).sum::<f64>()
+    })
 }
 
 /// Chains of multiply-adds: enough to hide their latency, few enough for sixteen registers.
 const CHAINS: usize = 12;
 
 fn fma(threads: usize) -> f64 {
-    const ROUNDS: usize = 3_000_000;
-    let lanes = lanes();
-    let seconds = together(threads, |_| {
-        black_box(multiply_adds(ROUNDS));
+    const ROUNDS: usize = 20_000;
+    let operations = (ROUNDS * CHAINS * lanes() * 2) as f64;
+    operations / 1e9
+        * together(threads, || {
+            black_box(multiply_adds(ROUNDS));
+        })
+}
+
+thread_local! {
+    static RESULT: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Somewhere to write `len` numbers, which a thread keeps.
+fn with_result(len: usize, f: impl FnOnce(&mut [f32])) {
+    RESULT.with_borrow_mut(|result| {
+        result.resize(len, 0.0);
+        f(black_box(result));
     });
-    (threads * ROUNDS * CHAINS * lanes * 2) as f64 / seconds / 1e9
 }
 
 fn exp(threads: usize) -> f64 {
-    const ROUNDS: usize = 3_000;
     let from: Vec<f32> = (0..4096).map(|i| -((i % 977) as f32) / 100.0).collect();
-    let seconds = together(threads, |_| {
-        let mut to = vec![0.0; from.len()];
-        for _ in 0..ROUNDS {
-            exponentials(black_box(&from), black_box(&mut to));
-        }
-    });
-    (threads * ROUNDS * from.len()) as f64 / seconds / 1e9
+    let rate = together(threads, || with_result(from.len(), |to| exponentials(black_box(&from), to)));
+    from.len() as f64 / 1e9 * rate
 }
 
+/// Every thread has the rows of one of them.
 fn sgemm(threads: usize) -> f64 {
     const N: usize = 768;
     let (a, b) = (vec![0.5f32; N * N], vec![0.25f32; N * N]);
-    let mut c = vec![0f32; N * N];
     let rows = N.div_ceil(threads);
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for (a, c) in a.chunks(rows * N).zip(c.chunks_mut(rows * N)) {
-            let b = &b;
-            scope.spawn(move || {
-                let (m, n) = (a.len() / N, N as isize);
-                // SAFETY: a and c have m rows of N numbers, b has N of them; c is borrowed for this product alone.
-                unsafe { matrixmultiply::sgemm(m, N, N, 1.0, a.as_ptr(), n, 1, b.as_ptr(), n, 1, 0.0, c.as_mut_ptr(), n, 1) }
-            });
-        }
+    let rate = together(threads, || {
+        with_result(rows * N, |c| {
+            let n = N as isize;
+            // SAFETY: a and c have at least `rows` rows of N numbers, b has N of them; c is this thread's own.
+            unsafe { matrixmultiply::sgemm(rows, N, N, 1.0, a.as_ptr(), n, 1, b.as_ptr(), n, 1, 0.0, c.as_mut_ptr(), n, 1) }
+        })
     });
-    let seconds = start.elapsed().as_secs_f64();
-    black_box(&c);
-    (2 * N * N * N) as f64 / seconds / 1e9
+    (2 * rows * N * N) as f64 / 1e9 * rate
 }
 
 /// Runs a loop in the version for the best instruction set that the machine has.
