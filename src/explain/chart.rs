@@ -144,7 +144,11 @@ impl Walk<'_, '_> {
         };
         self.tell_origins(kernel);
         let rows = super::rows(&kernel.work).iter().map(usize::to_string).collect::<Vec<_>>().join("x");
-        let rows = if rows.is_empty() { rows } else { format!(" · {rows} rows") };
+        let rows = match rows.as_str() {
+            "" => rows,
+            "1" => " · 1 row".to_string(),
+            _ => format!(" · {rows} rows"),
+        };
         Item::Frame { label: format!("{}{rows}", kernel.name), kind: Frame::Kernel(id), items }
     }
 

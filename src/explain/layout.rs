@@ -39,33 +39,35 @@ const PADDING: f64 = 12.0;
 const HEAD: f64 = 20.0;
 /// Between columns: room for what goes from one to the next.
 const ASIDE: f64 = 34.0;
-/// Wider than this, things go to another row; at least.
-const WIDEST: f64 = 1900.0;
 /// Taller than this, things go to another column: heights to choose from.
-const HEIGHTS: [f64; 6] = [700.0, 1000.0, 1400.0, 2000.0, 2800.0, 4000.0];
+const HEIGHTS: [f64; 7] = [500.0, 700.0, 1000.0, 1400.0, 2000.0, 2800.0, 4000.0];
+/// Wider than this, things go to another row.
+const WIDTHS: [f64; 4] = [800.0, 1300.0, 2000.0, 3200.0];
 /// Width for height, as of a screen.
 const SCREEN: f64 = 1.7;
 
-/// Of several heights, the one whose picture is most like a screen.
+/// Of several bounds, those whose picture is largest when all of it is on a screen.
 pub(super) fn layout(chart: &Chart) -> Layout {
     let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
     chart.edges.iter().for_each(|(from, to)| readers.entry(*from).or_default().push(*to));
-    let tried = HEIGHTS.map(|tallest| Place { chart, readers: &readers, tallest }.stack(&chart.items));
-    let unlike = |layout: &Layout| (layout.w / layout.h / SCREEN).ln().abs();
-    tried.into_iter().min_by(|a, b| unlike(a).total_cmp(&unlike(b))).unwrap_or_default()
+    let bounds = HEIGHTS.into_iter().flat_map(|tallest| WIDTHS.map(|widest| (tallest, widest)));
+    let tried = bounds.map(|(tallest, widest)| Place { chart, readers: &readers, tallest, widest }.stack(&chart.items));
+    let needed = |layout: &Layout| layout.w.max(SCREEN * layout.h);
+    tried.min_by(|a, b| needed(a).total_cmp(&needed(b))).unwrap_or_default()
 }
 
 struct Place<'a> {
     chart: &'a Chart,
     readers: &'a HashMap<usize, Vec<usize>>,
     tallest: f64,
+    widest: f64,
 }
 
 impl Place<'_> {
     fn item(&self, item: &Item) -> Layout {
         match item {
             Item::Ops(ops) => self.layered(ops),
-            Item::Beside(items) => beside(items.iter().map(|i| self.item(i)).collect(), WIDEST.max(SCREEN * self.tallest)),
+            Item::Beside(items) => beside(items.iter().map(|i| self.item(i)).collect(), self.widest),
             Item::Frame { label, kind, items } => frame(label, *kind, self.stack(items)),
         }
     }
@@ -123,7 +125,7 @@ impl Place<'_> {
         let mut middle = vec![0.0; ops.len()];
         let mut columns: Vec<Layout> = Vec::new();
         let mut y = f64::INFINITY;
-        for line in layers.iter().flat_map(|layer| wrapped(layer, &sizes)) {
+        for line in layers.iter().flat_map(|layer| wrapped(layer, &sizes, self.widest)) {
             let height = line.iter().fold(0.0, |h: f64, i| h.max(sizes[*i].1));
             if y + height > self.tallest {
                 columns.push(Layout::default());
@@ -197,12 +199,12 @@ fn beside_columns(columns: Vec<Layout>) -> Layout {
 }
 
 /// A layer in lines that are not too wide.
-fn wrapped(layer: &[usize], sizes: &[(f64, f64)]) -> Vec<Vec<usize>> {
+fn wrapped(layer: &[usize], sizes: &[(f64, f64)], widest: f64) -> Vec<Vec<usize>> {
     let mut lines: Vec<Vec<usize>> = Vec::new();
     let mut width = f64::INFINITY;
     for i in layer {
         width += sizes[*i].0 + BESIDE;
-        if width > WIDEST {
+        if width > widest {
             lines.push(Vec::new());
             width = sizes[*i].0;
         }
