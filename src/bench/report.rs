@@ -105,7 +105,7 @@ impl Measured {
 
     /// Rates, and what part of the machine's they are.
     fn rates(&self, variant: &Variant) -> String {
-        let Some((cost, limits)) = variant.cost.zip(self.limits(variant.threads)) else { return "| | | | |".into() };
+        let Some((cost, limits)) = variant.cost.zip(self.limits(variant.threads)) else { return "| | | |".into() };
         let seconds = variant.ms.median / 1e3;
         let [flops, exps] = [cost.products, cost.transcendental].map(|n| n as f64 / seconds / 1e9);
         let part = |rate: f64, limit: f64| format!("{:.0} %", 100.0 * rate / limit);
@@ -263,7 +263,12 @@ mod tests {
     fn a_table_says_how_they_compare() {
         let mega = variant("mega", Kind::Own, 2, &[40.0, 50.0], &[1.0, 2.0]);
         let eager = variant("eager", Kind::Own, 2, &[80.0, 100.0], &[1.0, 2.002]);
-        let table = measured(vec![limits(2, 200.0)], vec![mega, eager], 0);
+        let mut scan = variant("scan", Kind::Own, 2, &[40.0, 50.0], &[1.0, 2.0]);
+        scan.cost = Some(Cost { transcendental: 30_000_000, ..Cost::default() });
+        let torch = Variant { cost: None, ..variant("torch", Kind::Peer, 2, &[80.0, 100.0], &[1.0, 2.0]) };
+        let table = measured(vec![limits(2, 200.0)], vec![mega, eager, scan, torch], 0);
+        let columns = table.lines().filter(|l| l.starts_with('|')).map(|l| l.matches('|').count());
+        assert!(columns.clone().all(|n| n == 11), "{table}");
         let row = "| eager | 90.0 | 85.0..95.0 | 2.00 | 44.4 | 28 % | 22 % | 0.33 (11 %) | 0.50 | 1e-3 |";
         assert!(table.contains(row), "{table}");
         assert!(table.contains("| jax | not measured: it ended without an answer |"), "{table}");
