@@ -267,8 +267,8 @@ mod tests {
         scan.cost = Some(Cost { transcendental: 30_000_000, ..Cost::default() });
         let torch = Variant { cost: None, ..variant("torch", Kind::Peer, 2, &[80.0, 100.0], &[1.0, 2.0]) };
         let table = measured(vec![limits(2, 200.0)], vec![mega, eager, scan, torch], 0);
-        let columns = table.lines().filter(|l| l.starts_with('|')).map(|l| l.matches('|').count());
-        assert!(columns.clone().all(|n| n == 11), "{table}");
+        let mut columns = table.lines().filter(|l| l.starts_with('|')).map(|l| l.matches('|').count());
+        assert!(columns.all(|n| n == 11), "{table}");
         let row = "| eager | 90.0 | 85.0..95.0 | 2.00 | 44.4 | 28 % | 22 % | 0.33 (11 %) | 0.50 | 1e-3 |";
         assert!(table.contains(row), "{table}");
         assert!(table.contains("| jax | not measured: it ended without an answer |"), "{table}");
