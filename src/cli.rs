@@ -48,6 +48,7 @@ pub(crate) enum Command {
     Run(Run),
     Compile(Compile),
     Explain(Explain),
+    Bench(Bench),
     New(New),
     Help(Help),
     Completions(Completions),
@@ -328,6 +329,101 @@ pub(crate) struct Explain {
     pub(crate) html: Option<PathBuf>,
 }
 
+/// Measure how fast a model runs on this machine
+///
+/// Planning and training of the model in FILE; a selective scan, the gradient of an energy and an elite update as small
+/// models of their own. All variants of a case take turns, round by round, with the machine's own limits measured in
+/// between; medians over the rounds are shown, with quartiles.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Cases: plan, train, scan (forward and backward over 8, 64 and 512 steps; also scan512, scanback64), hgrad, elite.
+
+Peers: torch, torch-autograd, compile, compile-cppwrap, jax, jax-scan, candle. They run with a C allocator that keeps its memory,
+which is faster; `torch-plain` is torch as it comes. The scripts and what they need are described in benches/peers/README.md.
+
+Examples:
+  wmc bench models/hamworld.wm --task cheetah-run
+  wmc bench models/hamworld.wm --task cheetah-run --cases plan --levels mega --threads 1,2
+  wmc bench models/hamworld.wm --task cheetah-run --cases train --levels mega --double B,T
+  wmc bench models/hamworld.wm --task cheetah-run --compare torch,compile,jax --python venv/bin/python --plot peers.svg
+  wmc bench --worker scan --params scan512.safetensors")]
+pub(crate) struct Bench {
+    /// The `.wm` file, for the cases `plan` and `train`
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// The model, where the file has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(crate) roots: Roots,
+
+    /// Samples in the batch of `train`, environments that plan at once
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<usize>,
+
+    /// How much goes into one kernel: eager, fused, mega
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', value_parser = level(), default_value = "eager,fused,mega")]
+    pub(crate) levels: Vec<Level>,
+
+    /// What to measure; all that FILE has, otherwise
+    #[arg(long, value_name = "CASES", value_delimiter = ',')]
+    pub(crate) cases: Vec<String>,
+
+    /// Threads; several counts make several variants. As many as there are processors, otherwise
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Vec<u16>,
+
+    /// Rounds in which every variant has a turn
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Count only rounds in which other programs take less than a quarter of a processor; up to four times as many are tried
+    #[arg(long)]
+    pub(crate) quiet: bool,
+
+    /// Also at twice and four times a size of the model (`B` is the batch), to see how the cost grows
+    #[arg(long, value_name = "DIMS", value_delimiter = ',')]
+    pub(crate) double: Vec<String>,
+
+    /// Other programs that compute the same, measured in the same rounds; needs `--python`
+    #[arg(long, value_name = "PEERS", value_delimiter = ',', requires = "python")]
+    pub(crate) compare: Vec<String>,
+
+    /// A Python that has what the peers need
+    #[arg(long, value_name = "PATH")]
+    pub(crate) python: Option<PathBuf>,
+
+    /// Where the peers' scripts are
+    #[arg(long, value_name = "DIR", default_value = "benches/peers")]
+    pub(crate) peers: PathBuf,
+
+    /// Write all of it as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw the medians as bars
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) plot: Option<PathBuf>,
+
+    /// Measure one case for another program: a JSON line when ready, then for each number n on standard input a JSON line of n
+    /// times in ms
+    #[arg(long, value_name = "CASE")]
+    pub(crate) worker: Option<String>,
+
+    /// Parameters and inputs; random ones otherwise
+    #[arg(long, value_name = "FILE.safetensors")]
+    pub(crate) params: Option<PathBuf>,
+
+    /// Whose names the tensors of `--params` have (see `wmc run --map`); a file may also bring a map in its metadata, as `wmc.map`
+    #[arg(long, value_name = "MAP.json", requires = "params")]
+    pub(crate) map: Option<PathBuf>,
+}
+
 /// Write a starter model
 ///
 /// Writes NAME.wm: a small commented model of a pendulum that checks, and a place to start from. An existing file is
@@ -368,7 +464,7 @@ pub(crate) struct Completions {
 }
 
 /// Where the sizes that a model leaves open come from.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Sizes {
     /// Bind sizes: `--dim O=17 --dim A=6` or `--dim O=17,A=6`; they win over the task's and the text's
     #[arg(long = "dim", value_name = "NAME=SIZE", value_delimiter = ',', value_parser = dim)]
@@ -408,6 +504,13 @@ fn through() -> impl TypedValueParser<Value = Through> {
 }
 
 impl Sizes {
+    /// These, and more that win over them.
+    pub(crate) fn with(&self, dims: &[(String, u64)]) -> Sizes {
+        let mut sizes = self.clone();
+        sizes.dims.extend_from_slice(dims);
+        sizes
+    }
+
     pub(crate) fn options(&self, model: Option<String>) -> dsl::Options {
         // As with every option that is given twice, the last one counts.
         let mut dims: Vec<(String, u64)> = Vec::new();

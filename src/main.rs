@@ -1,5 +1,6 @@
 //! The command `wmc`: arguments in, one subcommand called, an exit code out.
 
+mod bench;
 mod cli;
 mod commands;
 mod explain;

@@ -118,13 +118,27 @@ enum Place {
     },
 }
 
-/// Renames, cuts and transposes tensors as a map says. Of those that the map does not mention, the ones that have a name
-/// of the model's stay, and the others are dropped.
+/// The name map that a file of tensors brings along in its metadata.
+pub(crate) fn own_map(path: &Path) -> Result<Option<String>, TensorError> {
+    let shown = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|e| TensorError::Read { path: shown.clone(), reason: e.to_string() })?;
+    let (_, header) =
+        SafeTensors::read_metadata(&bytes).map_err(|e| TensorError::Format { path: shown, reason: e.to_string() })?;
+    Ok(header.metadata().as_ref().and_then(|m| m.get("wmc.map").cloned()))
+}
+
+/// Renames, cuts and transposes tensors as the map in a file says.
 pub(crate) fn mapped(tensors: &Tensors, path: &Path, known: &BTreeSet<String>) -> Result<Tensors, TensorError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| TensorError::Read { path: shown.clone(), reason: e.to_string() })?;
+    mapped_by(tensors, &text, &shown, known)
+}
+
+/// Renames, cuts and transposes tensors as a map says. Of those that the map does not mention, the ones that have a name
+/// of the model's stay, and the others are dropped.
+pub(crate) fn mapped_by(tensors: &Tensors, map: &str, shown: &str, known: &BTreeSet<String>) -> Result<Tensors, TensorError> {
     let map: BTreeMap<String, Place> =
-        serde_json::from_str(&text).map_err(|e| TensorError::Map { path: shown, reason: e.to_string() })?;
+        serde_json::from_str(map).map_err(|e| TensorError::Map { path: shown.to_string(), reason: e.to_string() })?;
     let mut out: Tensors = tensors.iter().filter(|(n, _)| known.contains(*n)).map(|(n, t)| (n.clone(), t.clone())).collect();
     for (name, place) in map {
         let (wanted, rows, cols, transpose, shape) = match place {

@@ -41,7 +41,7 @@ fn fewer_launches_and_the_same_products_at_higher_levels() {
         let list = part["list"].as_array().expect("a list");
         assert_eq!(number(&part["kernels"]), list.len() as u64);
         let sum = |field: &str| list.iter().map(|k| number(&k[field]) * number(&k["times"])).sum::<u64>();
-        for field in ["flops", "transcendental", "read", "written"] {
+        for field in ["flops", "products", "transcendental", "read", "written"] {
             assert_eq!(number(&part[field]), sum(field), "{field}");
         }
         assert!(list.iter().all(|k| !k["reason"].as_str().expect("a reason").is_empty()));

@@ -17,6 +17,7 @@ use dsl::Checked;
 use dsl::diagnostics::{Diagnostic, closest};
 use dsl::hir::Model;
 
+use crate::bench;
 use crate::cli::{Command, Roots, Sizes};
 use crate::files;
 use crate::output::{Exit, Output};
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
         Command::Run(arguments) => run::run(&arguments, out),
         Command::Compile(arguments) => compile::run(&arguments, out),
         Command::Explain(arguments) => explain::run(&arguments, out),
+        Command::Bench(arguments) => bench::run(&arguments, out),
         Command::New(arguments) => new::run(&arguments, out),
         Command::Help(arguments) => help::run(&arguments, out),
         Command::Completions(arguments) => completions::run(&arguments, out),
@@ -37,7 +39,13 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
 }
 
 /// The one model of a file that a command works on. None after what is wrong has been said.
-fn one_model(path: &Path, name: Option<String>, sizes: &Sizes, roots: &Roots, out: &mut Output) -> Option<(Checked, Model)> {
+pub(crate) fn one_model(
+    path: &Path,
+    name: Option<String>,
+    sizes: &Sizes,
+    roots: &Roots,
+    out: &mut Output,
+) -> Option<(Checked, Model)> {
     let file = path.display().to_string();
     let mut report = Report::new(false);
     let checked = files::read(path)

@@ -125,10 +125,16 @@ impl Walk<'_, '_> {
                 vec![Item::Ops(vec![node])]
             }
             Work::Pack(pack) => {
-                let node = self.small("pack", "pack", id, self.named(pack.to));
+                let node = self.small(
+                    &kernel.name,
+                    "pack",
+                    id,
+                    format!("{} inputs to {} outputs", pack.k.iter().product::<usize>(), pack.n),
+                );
                 self.touch(node, &[pack.from_access()]);
                 self.fill(node, pack.to);
-                vec![Item::Ops(vec![node])]
+                self.tell_origins(kernel);
+                return Item::Ops(vec![node]);
             }
             Work::Random(random) => {
                 let node = self.node("random", "random", id, self.named(random.to));
@@ -138,7 +144,11 @@ impl Walk<'_, '_> {
         };
         self.tell_origins(kernel);
         let rows = super::rows(&kernel.work).iter().map(usize::to_string).collect::<Vec<_>>().join("x");
-        let rows = if rows.is_empty() { rows } else { format!(" · {rows} rows") };
+        let rows = match rows.as_str() {
+            "" => rows,
+            "1" => " · 1 row".to_string(),
+            _ => format!(" · {rows} rows"),
+        };
         Item::Frame { label: format!("{}{rows}", kernel.name), kind: Frame::Kernel(id), items }
     }
 

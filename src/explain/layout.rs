@@ -1,4 +1,5 @@
-//! Places for a chart: operations in layers, below what they read; frames around them, one below the other.
+//! Places for a chart: operations in layers, below what they read; frames around them, one below the other. What gets too
+//! tall goes on in another column.
 
 use std::collections::HashMap;
 
@@ -36,40 +37,56 @@ const BESIDE: f64 = 9.0;
 const BELOW: f64 = 15.0;
 const PADDING: f64 = 12.0;
 const HEAD: f64 = 20.0;
+/// Between columns: room for what goes from one to the next.
+const ASIDE: f64 = 34.0;
+/// Taller than this, things go to another column: heights to choose from.
+const HEIGHTS: [f64; 7] = [500.0, 700.0, 1000.0, 1400.0, 2000.0, 2800.0, 4000.0];
 /// Wider than this, things go to another row.
-const WIDEST: f64 = 1900.0;
+const WIDTHS: [f64; 4] = [800.0, 1300.0, 2000.0, 3200.0];
+/// Width for height, as of a screen.
+const SCREEN: f64 = 1.7;
 
+/// Of several bounds, those whose picture is largest when all of it is on a screen.
 pub(super) fn layout(chart: &Chart) -> Layout {
     let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
     chart.edges.iter().for_each(|(from, to)| readers.entry(*from).or_default().push(*to));
-    let place = Place { chart, readers };
-    place.stack(&chart.items)
+    let bounds = HEIGHTS.into_iter().flat_map(|tallest| WIDTHS.map(|widest| (tallest, widest)));
+    let tried = bounds.map(|(tallest, widest)| Place { chart, readers: &readers, tallest, widest }.stack(&chart.items));
+    let needed = |layout: &Layout| layout.w.max(SCREEN * layout.h);
+    tried.min_by(|a, b| needed(a).total_cmp(&needed(b))).unwrap_or_default()
 }
 
 struct Place<'a> {
     chart: &'a Chart,
-    readers: HashMap<usize, Vec<usize>>,
+    readers: &'a HashMap<usize, Vec<usize>>,
+    tallest: f64,
+    widest: f64,
 }
 
 impl Place<'_> {
     fn item(&self, item: &Item) -> Layout {
         match item {
             Item::Ops(ops) => self.layered(ops),
-            Item::Beside(items) => beside(items.iter().map(|i| self.item(i)).collect()),
+            Item::Beside(items) => beside(items.iter().map(|i| self.item(i)).collect(), self.widest),
             Item::Frame { label, kind, items } => frame(label, *kind, self.stack(items)),
         }
     }
 
-    /// One below the other, centred.
+    /// One below the other, centred, in as many columns as needed.
     fn stack(&self, items: &[Item]) -> Layout {
         let parts: Vec<Layout> = items.iter().map(|i| self.item(i)).collect();
-        let mut all = Layout { w: parts.iter().fold(0.0, |w, p| p.w.max(w)), ..Layout::default() };
+        let tallest = parts.iter().fold(self.tallest, |h, p| p.h.max(h));
+        let mut columns: Vec<Vec<Layout>> = Vec::new();
+        let mut height = f64::INFINITY;
         for part in parts {
-            let (x, y) = ((all.w - part.w) / 2.0, all.h + if all.h > 0.0 { BELOW } else { 0.0 });
-            all.h = y + part.h;
-            all.take(part, x, y);
+            height += BELOW + part.h;
+            if height > tallest {
+                columns.push(Vec::new());
+                height = part.h;
+            }
+            columns.last_mut().expect("a column").push(part);
         }
-        all
+        beside_columns(columns.into_iter().map(column).collect())
     }
 
     fn size(&self, node: usize) -> (f64, f64) {
@@ -104,53 +121,90 @@ impl Place<'_> {
     /// Layers as lines, each operation as near as there is room to the middle of what it reads.
     fn lines(&self, ops: &[usize], layers: &[Vec<usize>], above: &[Vec<usize>]) -> Layout {
         let sizes: Vec<(f64, f64)> = ops.iter().map(|op| self.size(*op)).collect();
+        // In the column of each.
         let mut middle = vec![0.0; ops.len()];
-        let mut placed: Vec<(usize, Rect)> = Vec::new();
-        let mut y = 0.0;
-        for layer in layers {
-            for line in wrapped(layer, &sizes) {
-                let wish = |i: usize| match above[i].len() {
-                    0 => None,
-                    n => Some(above[i].iter().map(|a| middle[*a]).sum::<f64>() / n as f64),
-                };
-                let mut right = f64::NEG_INFINITY;
-                let mut xs: Vec<f64> = Vec::new();
-                let mut off = Vec::new();
-                for i in &line {
-                    let w = sizes[*i].0;
-                    let wished = wish(*i).map(|m| m - w / 2.0);
-                    let free = if right.is_finite() { right + BESIDE } else { wished.unwrap_or(0.0) };
-                    let x = wished.unwrap_or(free).max(free);
-                    off.extend(wished.map(|wished| x - wished));
-                    xs.push(x);
-                    right = x + w;
-                }
-                // Pushed to the right by their neighbours: all of them back by the mean.
-                let back = if off.is_empty() { 0.0 } else { off.iter().sum::<f64>() / off.len() as f64 };
-                let height = line.iter().fold(0.0, |h: f64, i| h.max(sizes[*i].1));
-                for (i, x) in line.iter().zip(xs) {
-                    let (w, h) = sizes[*i];
-                    let rect = Rect { x: x - back, y: y + (height - h) / 2.0, w, h };
-                    middle[*i] = rect.x + w / 2.0;
-                    placed.push((ops[*i], rect));
-                }
-                y += height + BELOW;
+        let mut columns: Vec<Layout> = Vec::new();
+        let mut y = f64::INFINITY;
+        for line in layers.iter().flat_map(|layer| wrapped(layer, &sizes, self.widest)) {
+            let height = line.iter().fold(0.0, |h: f64, i| h.max(sizes[*i].1));
+            if y + height > self.tallest {
+                columns.push(Layout::default());
+                y = 0.0;
             }
+            let wish = |i: usize| match above[i].len() {
+                0 => None,
+                n => Some(above[i].iter().map(|a| middle[*a]).sum::<f64>() / n as f64),
+            };
+            let xs = spread(&line.iter().map(|i| (sizes[*i].0, wish(*i))).collect::<Vec<_>>());
+            let column = columns.last_mut().expect("a column");
+            for (i, x) in line.iter().zip(xs) {
+                let (w, h) = sizes[*i];
+                middle[*i] = x + w / 2.0;
+                column.nodes.push((ops[*i], Rect { x, y: y + (height - h) / 2.0, w, h }));
+            }
+            column.h = y + height;
+            y += height + BELOW;
         }
-        let left = placed.iter().fold(f64::INFINITY, |x, (_, r)| x.min(r.x));
-        let right = placed.iter().fold(f64::NEG_INFINITY, |x, (_, r)| x.max(r.x + r.w));
-        placed.iter_mut().for_each(|(_, r)| r.x -= left);
-        Layout { w: (right - left).max(0.0), h: (y - BELOW).max(0.0), nodes: placed, frames: Vec::new() }
+        for column in &mut columns {
+            let left = column.nodes.iter().fold(f64::INFINITY, |x, (_, r)| x.min(r.x));
+            column.nodes.iter_mut().for_each(|(_, r)| r.x -= left);
+            column.w = column.nodes.iter().fold(0.0, |right: f64, (_, r)| right.max(r.x + r.w));
+        }
+        beside_columns(columns)
     }
 }
 
+/// Where things of these widths begin that are wished to have their middles somewhere, in order and apart.
+fn spread(line: &[(f64, Option<f64>)]) -> Vec<f64> {
+    let mut free: Option<f64> = None;
+    let mut xs = Vec::new();
+    let mut pushed = Vec::new();
+    for (w, wish) in line {
+        let wished = wish.map(|middle| middle - w / 2.0);
+        let x = match (wished, free) {
+            (Some(wished), Some(free)) => wished.max(free),
+            (Some(x), None) | (None, Some(x)) => x,
+            (None, None) => 0.0,
+        };
+        pushed.extend(wished.map(|wished| x - wished));
+        xs.push(x);
+        free = Some(x + w + BESIDE);
+    }
+    // Pushed to the right by their neighbours: all of them back by the mean.
+    let back = if pushed.is_empty() { 0.0 } else { pushed.iter().sum::<f64>() / pushed.len() as f64 };
+    xs.iter().map(|x| x - back).collect()
+}
+
+/// One below the other, centred.
+fn column(parts: Vec<Layout>) -> Layout {
+    let mut all = Layout { w: parts.iter().fold(0.0, |w, p| p.w.max(w)), ..Layout::default() };
+    for part in parts {
+        let (x, y) = ((all.w - part.w) / 2.0, all.h + if all.h > 0.0 { BELOW } else { 0.0 });
+        all.h = y + part.h;
+        all.take(part, x, y);
+    }
+    all
+}
+
+/// Columns from left to right.
+fn beside_columns(columns: Vec<Layout>) -> Layout {
+    let mut all = Layout::default();
+    for column in columns {
+        let x = if all.w > 0.0 { all.w + ASIDE } else { 0.0 };
+        all.w = x + column.w;
+        all.h = all.h.max(column.h);
+        all.take(column, x, 0.0);
+    }
+    all
+}
+
 /// A layer in lines that are not too wide.
-fn wrapped(layer: &[usize], sizes: &[(f64, f64)]) -> Vec<Vec<usize>> {
+fn wrapped(layer: &[usize], sizes: &[(f64, f64)], widest: f64) -> Vec<Vec<usize>> {
     let mut lines: Vec<Vec<usize>> = Vec::new();
     let mut width = f64::INFINITY;
     for i in layer {
         width += sizes[*i].0 + BESIDE;
-        if width > WIDEST {
+        if width > widest {
             lines.push(Vec::new());
             width = sizes[*i].0;
         }
@@ -185,11 +239,11 @@ fn order(layers: &mut [Vec<usize>], above: &[Vec<usize>], below: &[Vec<usize>]) 
 }
 
 /// Side by side, in as many rows as needed.
-fn beside(parts: Vec<Layout>) -> Layout {
+fn beside(parts: Vec<Layout>, widest: f64) -> Layout {
     let mut all = Layout::default();
     let (mut x, mut y, mut height) = (0.0, 0.0, 0.0f64);
     for part in parts {
-        if x > 0.0 && x + part.w > WIDEST {
+        if x > 0.0 && x + part.w > widest {
             (x, y, height) = (0.0, y + height + BELOW, 0.0);
         }
         height = height.max(part.h);
@@ -236,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overlaps_and_readers_stand_below() {
+    fn nothing_overlaps_and_readers_stand_below_or_in_a_later_column() {
         let edges: Vec<(usize, usize)> = (1..300).map(|i| (i / 3, i)).chain((40..300).map(|i| (i - 37, i))).collect();
         let inner = Item::Frame { label: "5 steps".into(), kind: Frame::Loop, items: vec![Item::Ops((300..320).collect())] };
         let items = vec![Item::Beside(vec![
@@ -252,8 +306,9 @@ mod tests {
             assert!(layout.nodes[..i].iter().all(|(_, b)| apart(*a, *b)), "{a:?}");
         }
         for (from, to) in edges {
-            assert!(at[&from].y + at[&from].h < at[&to].y, "{from} -> {to}");
+            let (a, b) = (at[&from], at[&to]);
+            assert!(a.y + a.h < b.y || a.x + a.w < b.x, "{from} -> {to}");
         }
-        assert!(layout.w < 2.5 * WIDEST);
+        assert!((0.5..5.0).contains(&(layout.w / layout.h)), "{} x {}", layout.w, layout.h);
     }
 }

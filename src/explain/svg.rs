@@ -29,7 +29,8 @@ const LEGEND: f64 = 20.0;
 pub(super) fn image(chart: &Chart, choice: Choice) -> String {
     let layout = layout(chart);
     let at: HashMap<usize, Rect> = layout.nodes.iter().copied().collect();
-    let (legend, height) = legend(chart, layout.w);
+    let (order, hues) = by_size(chart);
+    let (legend, height) = legend(chart, &order, layout.w);
     let (w, h) = (layout.w + 2.0 * MARGIN, layout.h + height + 2.0 * MARGIN);
     let mut out = String::new();
     let _ = writeln!(
@@ -41,19 +42,29 @@ pub(super) fn image(chart: &Chart, choice: Choice) -> String {
     let _ = writeln!(out, "<rect class=\"back\" width=\"100%\" height=\"100%\"/>");
     let _ = writeln!(out, "<g transform=\"translate({MARGIN} {MARGIN})\">{legend}</g>");
     let _ = writeln!(out, "<g transform=\"translate({MARGIN} {:.1})\">", MARGIN + height);
-    frames(&layout, &mut out);
+    frames(&layout, &hues, &mut out);
     edges(chart, &at, &mut out);
-    nodes(chart, &layout, &mut out);
+    nodes(chart, &layout, &hues, &mut out);
     out + "</g>\n</svg>\n"
 }
 
-fn frames(layout: &Layout, out: &mut String) {
+/// Kernels, those with most operations first, and the hue of each: in this order, so that the largest differ most.
+fn by_size(chart: &Chart) -> (Vec<(usize, usize)>, Vec<usize>) {
+    let mut order: Vec<(usize, usize)> = (0..chart.kernels.len()).map(|k| (k, 0)).collect();
+    chart.nodes.iter().for_each(|n| order[n.kernel].1 += 1);
+    order.sort_by_key(|(kernel, ops)| (std::cmp::Reverse(*ops), *kernel));
+    let mut hues = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(rank, (kernel, _))| hues[*kernel] = rank % HUES);
+    (order, hues)
+}
+
+fn frames(layout: &Layout, hues: &[usize], out: &mut String) {
     for frame in &layout.frames {
         let Rect { x, y, w, h } = frame.rect;
         let class = match frame.kind {
             Frame::Part => "part".to_string(),
             Frame::Loop => "loop".to_string(),
-            Frame::Kernel(k) => format!("kernel c{}", k % HUES),
+            Frame::Kernel(k) => format!("kernel c{}", hues[k]),
         };
         let _ = writeln!(out, "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"7\"/>");
         let size = if frame.kind == Frame::Part { " part-name" } else { "" };
@@ -70,20 +81,28 @@ fn frames(layout: &Layout, out: &mut String) {
 fn edges(chart: &Chart, at: &HashMap<usize, Rect>, out: &mut String) {
     for (from, to) in &chart.edges {
         let (Some(a), Some(b)) = (at.get(from), at.get(to)) else { continue };
-        let (x0, y0, x1, y1) = (a.x + a.w / 2.0, a.y + a.h, b.x + b.w / 2.0, b.y);
-        let bend = ((y1 - y0).abs() / 2.0).clamp(6.0, 60.0);
+        // Downwards to what stands below, sideways to another column.
+        let below = b.y >= a.y + a.h;
+        let (x0, y0, x1, y1) = match below {
+            true => (a.x + a.w / 2.0, a.y + a.h, b.x + b.w / 2.0, b.y),
+            false => (a.x + a.w, a.y + a.h / 2.0, b.x, b.y + b.h / 2.0),
+        };
+        let bend = |way: f64| (way.abs() / 2.0).clamp(6.0, 60.0);
+        let (dx, dy) = if below { (0.0, bend(y1 - y0)) } else { (bend(x1 - x0), 0.0) };
         // What goes a long way is faint, so that the neighbourhood can be read.
         let far = if (y1 - y0).abs() + (x1 - x0).abs() > 220.0 { " far" } else { "" };
         let _ = writeln!(
             out,
-            "<path class=\"e{far}\" data-a=\"{from}\" data-b=\"{to}\" d=\"M{x0:.1} {y0:.1}C{x0:.1} {:.1} {x1:.1} {:.1} {x1:.1} {y1:.1}\"/>",
-            y0 + bend,
-            y1 - bend
+            "<path class=\"e{far}\" data-a=\"{from}\" data-b=\"{to}\" d=\"M{x0:.1} {y0:.1}C{:.1} {:.1} {:.1} {:.1} {x1:.1} {y1:.1}\"/>",
+            x0 + dx,
+            y0 + dy,
+            x1 - dx,
+            y1 - dy
         );
     }
 }
 
-fn nodes(chart: &Chart, layout: &Layout, out: &mut String) {
+fn nodes(chart: &Chart, layout: &Layout, hues: &[usize], out: &mut String) {
     for (id, rect) in &layout.nodes {
         let node = &chart.nodes[*id];
         let Rect { x, y, w, h } = *rect;
@@ -92,7 +111,7 @@ fn nodes(chart: &Chart, layout: &Layout, out: &mut String) {
             out,
             "<g class=\"{class} c{}\" data-n=\"{id}\"><title>{}</title><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" \
              rx=\"{:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" font-size=\"{font}\">{}</text></g>",
-            node.kernel % HUES,
+            hues[node.kernel],
             escaped(&node.title),
             h / 2.5,
             x + w / 2.0,
@@ -103,12 +122,8 @@ fn nodes(chart: &Chart, layout: &Layout, out: &mut String) {
 }
 
 /// The kernels with most operations, and the room that they take.
-fn legend(chart: &Chart, width: f64) -> (String, f64) {
-    const SHOWN: usize = 24;
-    let mut sizes = vec![0usize; chart.kernels.len()];
-    chart.nodes.iter().for_each(|n| sizes[n.kernel] += 1);
-    let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by_key(|k| (std::cmp::Reverse(sizes[*k]), *k));
+fn legend(chart: &Chart, order: &[(usize, usize)], width: f64) -> (String, f64) {
+    const SHOWN: usize = 12;
     let rest = order.len().saturating_sub(SHOWN);
     let mut text = String::new();
     let (mut x, mut y) = (0.0, 0.0);
@@ -124,10 +139,10 @@ fn legend(chart: &Chart, width: f64) -> (String, f64) {
         let _ = write!(text, "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", x + 22.0, y + 10.0, escaped(&words));
         x += w;
     };
-    order.iter().take(SHOWN).for_each(|k| {
-        let ops = if sizes[*k] == 1 { "1 operation".to_string() } else { format!("{} operations", sizes[*k]) };
-        entry(format!("{}, {ops}", chart.kernels[*k]), Some(k % HUES));
-    });
+    for (rank, (kernel, ops)) in order.iter().take(SHOWN).enumerate() {
+        let ops = if *ops == 1 { "1 operation".to_string() } else { format!("{ops} operations") };
+        entry(format!("{}, {ops}", chart.kernels[*kernel]), Some(rank % HUES));
+    }
     if rest > 0 {
         entry(format!("and {rest} more"), None);
     }

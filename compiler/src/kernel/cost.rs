@@ -26,6 +26,8 @@ const NUMBER: u64 = size_of::<f32>() as u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cost {
     pub flops: u64,
+    /// Those among the flops that are of `gemm` and of `contract` with two factors: what a library's matrix product would do.
+    pub products: u64,
     /// exp, log, sin, tanh, sigmoid, softplus, silu.
     pub transcendental: u64,
     /// Bytes read from buffers.
@@ -61,6 +63,7 @@ impl Add for Cost {
     fn add(self, other: Cost) -> Cost {
         Cost {
             flops: self.flops + other.flops,
+            products: self.products + other.products,
             transcendental: self.transcendental + other.transcendental,
             read: self.read + other.read,
             written: self.written + other.written,
@@ -80,6 +83,7 @@ impl Mul<u64> for Cost {
     fn mul(self, times: u64) -> Cost {
         Cost {
             flops: self.flops * times,
+            products: self.products * times,
             transcendental: self.transcendental * times,
             read: self.read * times,
             written: self.written * times,
@@ -119,7 +123,9 @@ pub fn kernel(program: &Program, kernel: &Kernel) -> Cost {
     match &kernel.work {
         Work::Tile(tile) => count.body(&tile.body, tile),
         Work::Contract(contract) => {
-            count.cost.flops += contract_flops(contract);
+            let flops = contract_flops(contract);
+            count.cost.flops += flops;
+            count.cost.products += if contract.b.is_some() { flops } else { 0 };
             contract.accesses().iter().for_each(|a| count.access(a, &[contract.rows]));
         }
         Work::Pack(pack) => {
@@ -221,7 +227,7 @@ fn work(stmt: &Stmt) -> Cost {
     let flops = |flops: u64| Cost { flops, ..Cost::default() };
     match stmt {
         Stmt::Map(map) => map_work(map),
-        Stmt::Gemm(gemm) => flops(gemm_flops(gemm)),
+        Stmt::Gemm(gemm) => gemm_work(gemm),
         Stmt::Sort(sort) => flops(sort_flops(sort)),
         Stmt::Scatter(scatter) => flops(product(&scatter.dims)),
         Stmt::Copy(_) | Stmt::Gather(_) | Stmt::Loop { .. } => Cost::default(),
@@ -248,10 +254,11 @@ fn map_work(map: &Map) -> Cost {
     one * product(&map.dims)
 }
 
-fn gemm_flops(gemm: &Gemm) -> u64 {
+fn gemm_work(gemm: &Gemm) -> Cost {
     let outputs = product(&gemm.batch) * product(&gemm.m) * gemm.n as u64;
-    let bias = u64::from(gemm.bias.is_some());
-    outputs * (2 * gemm.k as u64 + bias)
+    let products = outputs * 2 * gemm.k as u64;
+    let bias = if gemm.bias.is_some() { outputs } else { 0 };
+    Cost { flops: products + bias, products, ..Cost::default() }
 }
 
 fn contract_flops(contract: &Contract) -> u64 {
@@ -329,6 +336,7 @@ steps {
         let [(cost, on_chip, times)] = costs[..] else { panic!("{costs:?}") };
         assert_eq!(times, 4);
         assert_eq!(cost.flops, 20 * 3 * (2 * 30 * 50 + 30));
+        assert_eq!(cost.products, 20 * 3 * 2 * 30 * 50);
         assert_eq!(cost.transcendental, 20 * 3 * 30);
         // The inputs of 20 rows, and the weights once, however often the loop goes round.
         assert_eq!(cost.read, 4 * (20 * 8 + 1500));
@@ -364,7 +372,7 @@ steps {
 ",
         );
         let all = totals(&p, &p.steps);
-        assert_eq!(all.cost, Cost { flops: 2 * 6 * 320, transcendental: 0, read: 4 * 1600, written: 24 });
+        assert_eq!(all.cost, Cost { flops: 2 * 6 * 320, products: 2 * 6 * 320, transcendental: 0, read: 4 * 1600, written: 24 });
         assert_eq!(Cost::default().intensity(), None);
     }
 }
