@@ -86,7 +86,7 @@ fn names(body: &Graph, axis: AxisId) -> Vec<AxisId> {
 }
 
 /// Whether a node does the same for every entry of an axis, by itself.
-fn untouched(body: &Graph, v: ValueId, names: &[AxisId]) -> bool {
+pub(super) fn untouched(body: &Graph, v: ValueId, names: &[AxisId]) -> bool {
     let op = &body.node(v).op;
     let has = |v: ValueId| body.axes(v).iter().any(|a| names.contains(a));
     let (mut any, mut named) = (false, false);

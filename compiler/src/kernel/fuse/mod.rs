@@ -93,6 +93,8 @@ pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program,
     }
     if level == Level::Mega {
         // Loops that are inside of kernels work on what is near.
+        crate::simplify::pull(&mut program);
+        crate::simplify::dce(&mut program);
         crate::simplify::peel(&mut program, &rows, CARRIED);
         crate::simplify::rewrite::rewrite(&mut program);
         for _ in 0..ROUNDS {

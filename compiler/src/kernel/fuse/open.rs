@@ -164,6 +164,11 @@ impl TileBuilder<'_, '_> {
         })
     }
 
+    /// Entries that a node's map goes through.
+    pub(crate) fn entries(&self, b: &Block<'_>, v: ValueId) -> usize {
+        self.in_map(b, v).map_or(0, |(_, _, domain)| self.dims(&domain).iter().product())
+    }
+
     pub(crate) fn goes_into_maps(&self, b: &Block<'_>, v: ValueId) -> bool {
         self.in_map(b, v).is_some()
     }

@@ -190,7 +190,9 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
             let in_time = |v: &ValueId| needed[v] <= now || (needed[v] == NEVER && self.reads_open(b, *v));
             let joins = ready.iter().copied().find(|v| in_time(v) && self.joins(b, *v));
             let apart = || ready.iter().copied().find(|v| !self.goes_into_maps(b, *v));
-            let Some(v) = joins.or_else(apart).or_else(|| ready.iter().copied().min_by_key(|v| (needed[v], *v))) else { break };
+            // Small maps first: a large one then finds what they compute.
+            let early = || ready.iter().copied().min_by_key(|v| (needed[v], self.entries(b, *v), *v));
+            let Some(v) = joins.or_else(apart).or_else(early) else { break };
             if joins.is_none() {
                 now = needed[&v];
             }
