@@ -116,6 +116,13 @@ impl<const K: usize> Walk<K> {
         self.dims.iter().map(|(size, _)| size).product()
     }
 
+    /// The outer dimensions, and the innermost: its size and steps.
+    pub(super) fn inner(&self) -> (Outer<'_, K>, usize, [usize; K]) {
+        let last = self.dims.len() - 1;
+        let (size, steps) = self.dims[last];
+        (Outer(&self.dims[..last]), size, steps)
+    }
+
     /// Calls `f` with the offsets of every entry, in order.
     pub(super) fn each(&self, mut f: impl FnMut([usize; K])) {
         descend(&self.dims, [0; K], &mut f);
@@ -126,6 +133,15 @@ impl<const K: usize> Walk<K> {
         let mut list = Vec::with_capacity(self.len());
         self.each(|at| list.push(at));
         list
+    }
+}
+
+/// The outer dimensions of a walk.
+pub(super) struct Outer<'a, const K: usize>(&'a [(usize, [usize; K])]);
+
+impl<const K: usize> Outer<'_, K> {
+    pub(super) fn each(&self, mut f: impl FnMut([usize; K])) {
+        descend(self.0, [0; K], &mut f);
     }
 }
 

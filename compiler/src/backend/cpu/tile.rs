@@ -36,6 +36,9 @@ enum Code {
     Loop { var: usize, count: usize, reverse: bool, body: Vec<Code> },
 }
 
+/// Numbers of a line of the cache.
+const LINE: usize = 16;
+
 /// Arena bytes that an item's blocks may have together: what fits in a second-level cache beside the weights.
 const ITEM_BYTES: usize = 384 << 10;
 
@@ -343,15 +346,21 @@ impl CopyCode {
         let (from_rows, to_rows) = (self.from_rows.of(block), self.to_rows.of(block));
         // A local has places for all lanes; elsewhere what is behind the last row is not ours.
         let local = !self.to.has_rows() && matches!(self.to_rows, RowOffsets::Unit);
-        self.walk.each(|[from_at, to_at]| {
-            // SAFETY: entries of the two views, by the caller's contract.
-            unsafe {
-                let (from, to) = (from.add(from_at), to.add(to_at));
-                for lane in 0..block.lanes {
-                    *to.add(to_rows[lane]) = *from.add(from_rows[lane]);
-                }
-                if local {
-                    (block.lanes..LANES).for_each(|lane| *to.add(lane) = 0.0);
+        // Lanes that are far from each other are gone through one after the other, each for a line of the cache.
+        let (outer, inner, [from_step, to_step]) = self.walk.inner();
+        outer.each(|[from_at, to_at]| {
+            for first in (0..inner).step_by(LINE) {
+                let count = LINE.min(inner - first);
+                // SAFETY: entries of the two views, by the caller's contract.
+                unsafe {
+                    let (from, to) = (from.add(from_at + first * from_step), to.add(to_at + first * to_step));
+                    for lane in 0..block.lanes {
+                        let (from, to) = (from.add(from_rows[lane]), to.add(to_rows[lane]));
+                        (0..count).for_each(|i| *to.add(i * to_step) = *from.add(i * from_step));
+                    }
+                    if local {
+                        (block.lanes..LANES).for_each(|lane| (0..count).for_each(|i| *to.add(i * to_step + lane) = 0.0));
+                    }
                 }
             }
         });
