@@ -46,7 +46,7 @@ impl<'a> Ctx<'a> {
                 "eval" => eval = Some((value.clone(), e.value.span)),
                 _ => {}
             }
-            env.set(&name.text, value);
+            env.set(&*name.text, value);
         }
         for (name, found) in [("train", &train), ("eval", &eval)] {
             if found.is_none() {

@@ -438,7 +438,7 @@ impl<'a> Ctx<'a> {
                 }
                 None => {
                     let axis = self.table.new_axis(&to.text, size);
-                    env.set(&to.text, Value::Dim(axis));
+                    env.set(&*to.text, Value::Dim(axis));
                     axis
                 }
             };

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::bind::Owner;
 use super::module::{Carries, Instance};
-use super::value::{Callable, DistValue, Env, Found, LazyKind, Mode, Sees, Slot, Value};
+use super::value::{Callable, DistValue, Env, Found, LazyKind, Mode, Named, Sees, Slot, Value};
 use super::{Ctx, MAX_CALLS};
 use crate::ast::{self, ArgKind, Expr, ExprKind, Ident, ParamDecl, Shape, Stmt, StmtKind, Type};
 use crate::diagnostics::{Code, Diagnostic};
@@ -75,7 +75,7 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn eval_args(&mut self, args: &'a [ast::Arg], env: &Env<'a>) -> Option<Vec<Arg<'a>>> {
-        let held = self.held_by.clone();
+        let held = self.held_by;
         let mut out = Vec::new();
         for arg in args {
             let (name, e) = match &arg.kind {
@@ -89,7 +89,7 @@ impl<'a> Ctx<'a> {
                     return None;
                 }
             };
-            self.held_by.clone_from(&held);
+            self.held_by = held;
             let value = match self.eval(e, env) {
                 // Told here, and not wherever the function reads it.
                 Value::Family(f) => self.read_plain(&f, e.span),
@@ -163,10 +163,10 @@ impl<'a> Ctx<'a> {
     }
 
     /// Enters a call, unless it is one too many.
-    fn enter(&mut self, name: &str, span: Span) -> bool {
+    fn enter(&mut self, name: &'a str, span: Span) -> bool {
         if self.calls.len() >= MAX_CALLS {
-            let chain: Vec<String> = self.calls.iter().rev().take(4).map(|(n, _)| n.clone()).collect();
-            let code = if self.calls.iter().any(|(n, _)| n == name) { Code::Recursion } else { Code::TooLarge };
+            let chain: Vec<&str> = self.calls.iter().rev().take(4).map(|(n, _)| *n).collect();
+            let code = if self.calls.iter().any(|(n, _)| *n == name) { Code::Recursion } else { Code::TooLarge };
             self.report(
                 Diagnostic::new(code, span, format!("`{name}` is called inside itself or inside too many others"))
                     .note(format!("the last calls are {}", super::listed(chain)))
@@ -174,7 +174,7 @@ impl<'a> Ctx<'a> {
             );
             return false;
         }
-        self.calls.push((name.to_string(), span));
+        self.calls.push((name, span));
         true
     }
 
@@ -288,9 +288,9 @@ impl<'a> Ctx<'a> {
         }
         let bound = self.match_letters(shape, &have, at)?;
         for (letter, value) in bound {
-            let known = match env.get_here(&letter) {
+            let known = match env.get_here(letter) {
                 Some(Found::Value(Value::Dim(a))) => Some(a),
-                None if env.sees_model() => self.model_axis(&letter),
+                None if env.sees_model() => self.model_axis(letter),
                 _ => None,
             };
             match (known, &value) {
@@ -304,7 +304,7 @@ impl<'a> Ctx<'a> {
                 }
                 _ => {}
             }
-            env.set(&letter, value);
+            env.set(letter, value);
         }
         Some(value)
     }
@@ -327,7 +327,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Binds the letters of a pattern to axes: `[X.., N]` against `[S, N]`.
-    pub(super) fn match_letters(&mut self, shape: &'a Shape, have: &[AxisId], span: Span) -> Option<Vec<(String, Value<'a>)>> {
+    pub(super) fn match_letters(&mut self, shape: &'a Shape, have: &[AxisId], span: Span) -> Option<Vec<(&'a str, Value<'a>)>> {
         let rest = shape.axes.iter().position(|a| a.rest);
         let fixed = shape.axes.len() - usize::from(rest.is_some());
         let fits = if rest.is_some() { have.len() >= fixed } else { have.len() == fixed };
@@ -346,10 +346,10 @@ impl<'a> Ctx<'a> {
         let mut at = 0;
         for axis in &shape.axes {
             if axis.rest {
-                bound.push((axis.name.text.clone(), Value::Axes(have[at..at + spare].into())));
+                bound.push((axis.name.text.as_str(), Value::Axes(have[at..at + spare].into())));
                 at += spare;
             } else {
-                bound.push((axis.name.text.clone(), Value::Dim(have[at])));
+                bound.push((axis.name.text.as_str(), Value::Dim(have[at])));
                 at += 1;
             }
         }
@@ -381,10 +381,10 @@ impl<'a> Ctx<'a> {
             }
             match &stmt.kind {
                 StmtKind::Let(name, e) => {
-                    let held = self.held_by.replace(name.text.clone());
+                    let held = self.held_by.replace(&name.text);
                     let value = self.eval(e, env);
                     self.held_by = held;
-                    env.set(&name.text, value);
+                    env.set(&*name.text, value);
                 }
                 StmtKind::Assign(name, e) => {
                     let held = self.held_by.take();
@@ -401,7 +401,7 @@ impl<'a> Ctx<'a> {
                     }
                 }
                 StmtKind::Next(name, e) => {
-                    let held = self.held_by.replace(name.text.clone());
+                    let held = self.held_by.replace(&name.text);
                     let value = self.eval(e, env);
                     self.held_by = held;
                     self.set_next(name, value, e.span, env);
@@ -452,7 +452,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// A loop that is written out.
-    fn stack(&mut self, index: Option<&Ident>, item: &Ident, over: &'a Expr, body: &'a [Stmt], env: &Env<'a>) -> Flow<'a> {
+    fn stack(&mut self, index: Option<&'a Ident>, item: &'a Ident, over: &'a Expr, body: &'a [Stmt], env: &Env<'a>) -> Flow<'a> {
         let values: Vec<Value<'a>> = match self.eval(over, env) {
             value @ Value::Range { .. } => {
                 let Some((lo, hi)) = self.whole_range(&value, over.span) else { return Flow::Failed };
@@ -496,9 +496,9 @@ impl<'a> Ctx<'a> {
         for (n, value) in values.into_iter().enumerate() {
             let inner = env.child();
             if let Some(index) = index {
-                inner.set(&index.text, Value::Num(n as f64));
+                inner.set(&*index.text, Value::Num(n as f64));
             }
-            inner.set(&item.text, value);
+            inner.set(&*item.text, value);
             if let (Some(i), Some(path)) = (&mut self.instance, &path) {
                 i.path = format!("{path}.{n}");
             }
@@ -524,7 +524,7 @@ impl<'a> Ctx<'a> {
         rest: Vec<Arg<'a>>,
         env: &Env<'a>,
         expected: Option<Vec<AxisId>>,
-        segment: Option<String>,
+        segment: Option<&'a str>,
         span: Span,
     ) -> Value<'a> {
         let Some(path) = self.instance.as_ref().map(|i| i.path.clone()) else { return Value::Error };
@@ -594,10 +594,10 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         // A block's letters are its own: its arguments come in under fresh axes and go out under the caller's.
-        let mut letters: Vec<(String, AxisId, AxisId)> = Vec::new();
+        let mut letters: Vec<(&'a str, AxisId, AxisId)> = Vec::new();
         for (param, value) in raw.iter().zip(tensors) {
             let Some(value) = self.block_arg(name, param, value, &mut letters, env, span) else { return Value::Error };
-            env.set(&param.name.text, value);
+            env.set(&*param.name.text, value);
         }
         let owner = Owner { name, settings: true, span };
         if self.bind(&owner, &statics, rest, env, |_, _, value, _| Some(value)).is_none() {
@@ -642,7 +642,7 @@ impl<'a> Ctx<'a> {
         name: &str,
         param: &'a ParamDecl,
         value: Value<'a>,
-        letters: &mut Vec<(String, AxisId, AxisId)>,
+        letters: &mut Vec<(&'a str, AxisId, AxisId)>,
         env: &Env<'a>,
         span: Span,
     ) -> Option<Value<'a>> {
@@ -671,8 +671,8 @@ impl<'a> Ctx<'a> {
             }
         };
         for (axis, outer) in shape.axes.iter().zip(have) {
-            let letter = &axis.name.text;
-            let local = match letters.iter().find(|(n, _, _)| n == letter) {
+            let letter = axis.name.text.as_str();
+            let local = match letters.iter().find(|(n, _, _)| *n == letter) {
                 Some((_, local, known)) if *known == outer => *local,
                 Some((_, _, known)) => {
                     let (one, other) = (self.table.show_axis(*known), self.table.show_axis(outer));
@@ -685,7 +685,7 @@ impl<'a> Ctx<'a> {
                 None => {
                     let size = self.table.size(outer).clone();
                     let local = self.table.new_axis(letter, size);
-                    letters.push((letter.clone(), local, outer));
+                    letters.push((letter, local, outer));
                     env.set(letter, Value::Dim(local));
                     local
                 }
@@ -700,7 +700,7 @@ impl<'a> Ctx<'a> {
     fn block_out(
         &mut self,
         block: &'a ast::Block,
-        letters: &[(String, AxisId, AxisId)],
+        letters: &[(&'a str, AxisId, AxisId)],
         expected: Option<Vec<AxisId>>,
         env: &Env<'a>,
         span: Span,
@@ -730,8 +730,8 @@ impl<'a> Ctx<'a> {
         }
         for (i, axis) in shape.axes.iter().enumerate() {
             let want: Option<Vec<AxisId>> = expected.as_ref().map(|e| if one { e.clone() } else { vec![e[i]] });
-            let letter = &axis.name.text;
-            let (local, own) = match (&axis.size, letters.iter().find(|(n, _, _)| n == letter)) {
+            let letter = axis.name.text.as_str();
+            let (local, own) = match (&axis.size, letters.iter().find(|(n, _, _)| *n == letter)) {
                 (None, Some((_, local, outer))) => (*local, Some(vec![*outer])),
                 (Some(e), _) => (self.local_axis(&axis.name, e, env)?, None),
                 (None, None) => {
@@ -831,16 +831,16 @@ impl<'a> Ctx<'a> {
                     return None;
                 }
             };
-            env.set(&carry.name.text, Value::tensor(value));
+            env.set(&*carry.name.text, Value::tensor(value));
             // The axes and the place of the carry, for `next`.
-            env.set(&format!("axes of {}", carry.name.text), Value::Axes(axes.into()));
+            env.set(format!("axes of {}", carry.name.text), Value::Axes(axes.into()));
         }
         Some(())
     }
 
     fn set_next(&mut self, name: &'a Ident, value: Value<'a>, span: Span, env: &Env<'a>) {
         if value.is_error() {
-            env.set(&format!("next {}", name.text), Value::Error);
+            env.set(format!("next {}", name.text), Value::Error);
             return;
         }
         let axes = match env.get(&format!("axes of {}", name.text)) {
@@ -862,11 +862,11 @@ impl<'a> Ctx<'a> {
                 Diagnostic::new(Code::AxesMismatch, span, format!("the carry `{}` has {want}", name.text))
                     .here(format!("this has {have}")),
             );
-            env.set(&format!("next {}", name.text), Value::Error);
+            env.set(format!("next {}", name.text), Value::Error);
             return;
         }
         let e = self.table.broadcast(e, &axes, span);
-        env.set(&format!("next {}", name.text), Value::tensor(e));
+        env.set(format!("next {}", name.text), Value::tensor(e));
         // Slots of an update rule have no instance; their new values are read from the scope.
         let Some(instance) = &self.instance else { return };
         let path = format!("{}.{}", instance.path, name.text);
@@ -936,13 +936,13 @@ impl<'a> Ctx<'a> {
     pub(super) fn make_dist(
         &mut self,
         def: &'a ast::Dist,
-        args: Vec<(String, Value<'a>)>,
-        letters: Vec<(String, Value<'a>)>,
+        args: Named<'a>,
+        letters: Named<'a>,
         module: Option<(usize, Mode)>,
     ) -> Value<'a> {
         let env = Env::root(def.span.file, Sees::Items);
         for (name, value) in letters.iter().chain(&args) {
-            env.set(name, value.clone());
+            env.set(name.clone(), value.clone());
         }
         // Methods see each other.
         let dist = Rc::new(DistValue { def, env: env.clone(), args, letters, module });
@@ -974,7 +974,7 @@ impl<'a> Ctx<'a> {
                     let outer = self.instance.replace(instance);
                     let value = self.param_value(decl, init, &path, stmt.span, &env);
                     self.instance = outer;
-                    env.set(&decl.name.text, value);
+                    env.set(&*decl.name.text, value);
                 }
                 StmtKind::Require(..) => match self.statements(std::slice::from_ref(stmt), &env) {
                     Flow::Go => {}

@@ -868,7 +868,7 @@ impl<'a> Ctx<'a> {
         }
         let id = self.new_var(&var.text, var.span, Some(range));
         let inner = env.child();
-        inner.set(&var.text, Value::Index(Self::index_of(id)));
+        inner.set(&*var.text, Value::Index(Self::index_of(id)));
         self.site.active.push(id);
         let value = self.eval(body, &inner);
         self.site.active.pop();
@@ -914,7 +914,7 @@ impl<'a> Ctx<'a> {
         &mut self,
         reduce: Option<ReduceOp>,
         op: &Ident,
-        var: &Ident,
+        var: &'a Ident,
         places: ExprId,
         at: Span,
         body: &'a Expr,
@@ -932,7 +932,7 @@ impl<'a> Ctx<'a> {
         let id = self.new_var(&var.text, var.span, Some((0, n)));
         let place = self.table.at(places, axis, Index { terms: vec![(id, 1)], offset: 0 }, at);
         let inner = env.child();
-        inner.set(&var.text, Value::tensor(place));
+        inner.set(&*var.text, Value::tensor(place));
         self.site.active.push(id);
         let value = self.eval(body, &inner);
         self.site.active.pop();
@@ -945,7 +945,7 @@ impl<'a> Ctx<'a> {
         &mut self,
         op: &Ident,
         reduce: Option<ReduceOp>,
-        var: &Ident,
+        var: &'a Ident,
         items: &Rc<[Value<'a>]>,
         body: &'a Expr,
         env: &Env<'a>,
@@ -954,7 +954,7 @@ impl<'a> Ctx<'a> {
         let mut parts = Vec::new();
         for item in items.iter() {
             let inner = env.child();
-            inner.set(&var.text, item.clone());
+            inner.set(&*var.text, item.clone());
             let value = self.eval(body, &inner);
             match self.as_tensor(&value, body.span) {
                 Some(e) => parts.push(e),

@@ -260,9 +260,9 @@ pub(crate) struct Ctx<'a> {
     site: Site,
     instance: Option<BlockInstance>,
     /// Functions being expanded, for recursion and for messages that start in the prelude.
-    calls: Vec<(String, Span)>,
+    calls: Vec<(&'a str, Span)>,
     /// The `let` that holds the expression, for paths.
-    held_by: Option<String>,
+    held_by: Option<&'a str>,
     /// The output shape that `->` gives to the next block call.
     expected: Option<Vec<AxisId>>,
     /// Arguments of the call that computed a value: what a `grad` may have meant.
@@ -370,8 +370,8 @@ impl<'a> Ctx<'a> {
     }
 
     /// Runs `f` on behalf of something the user wrote: a mistake in the prelude's text is shown there.
-    fn on_behalf<T>(&mut self, name: &str, span: Span, f: impl FnOnce(&mut Self) -> T) -> T {
-        self.calls.push((name.to_string(), span));
+    fn on_behalf<T>(&mut self, name: &'a str, span: Span, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.calls.push((name, span));
         let result = f(self);
         self.calls.pop();
         result

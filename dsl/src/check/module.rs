@@ -4,7 +4,7 @@ use hashbrown::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::bind::Owner;
-use super::value::{Callable, Env, MemoryValue, Mode, Record, Value};
+use super::value::{Callable, Env, MemoryValue, Mode, Named, Record, Value};
 use super::{Ctx, DrawFrom, Site, TRAIN};
 use crate::ast::{self, Ident, Item, OutType, ParamDecl, Type, Typed};
 use crate::diagnostics::{Code, Diagnostic};
@@ -68,8 +68,8 @@ enum Out<'a> {
     },
     Dist {
         def: &'a ast::Dist,
-        settings: Vec<(String, Value<'a>)>,
-        letters: Vec<(String, Value<'a>)>,
+        settings: Named<'a>,
+        letters: Named<'a>,
         raw: Vec<(String, Vec<AxisId>)>,
     },
     Unknown,
@@ -549,7 +549,7 @@ impl<'a> Ctx<'a> {
         let raw: Vec<&'a ParamDecl> = def.params.iter().filter(|p| p.default.is_none()).collect();
         let scope = Env::root(def.span.file, super::value::Sees::Items);
         let mut args = call.args.as_slice();
-        let mut letters = Vec::new();
+        let mut letters: Named<'a> = Vec::new();
         // The event's shape comes first, where the distribution has one of any shape.
         let wants_event = def.event.as_ref().is_some_and(|s| !s.axes.is_empty());
         if wants_event {
@@ -573,8 +573,8 @@ impl<'a> Ctx<'a> {
             let Some(shape) = &def.event else { return Out::Unknown };
             let Some(bound) = self.match_letters(shape, &axes, e.span) else { return Out::Unknown };
             for (letter, value) in bound {
-                scope.set(&letter, value.clone());
-                letters.push((letter, value));
+                scope.set(letter, value.clone());
+                letters.push((letter.into(), value));
             }
             args = &args[1..];
         }
@@ -831,8 +831,8 @@ impl<'a> Ctx<'a> {
                 Value::Record(Rc::new(Record { latent, fields }))
             }
             Out::Dist { def, settings, letters, raw } => {
-                let mut args: Vec<(String, Value<'a>)> =
-                    raw.into_iter().zip(parts).map(|((n, _), e)| (n, Value::tensor(e))).collect();
+                let mut args: Named<'a> =
+                    raw.into_iter().zip(parts).map(|((n, _), e)| (n.into(), Value::tensor(e))).collect();
                 args.extend(settings);
                 let at = if let OutType::Named(call) = &net.out { call.span } else { span };
                 self.on_behalf(&def.name.text, at, |cx| cx.make_dist(def, args, letters, Some((module, mode))))
