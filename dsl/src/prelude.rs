@@ -4,9 +4,8 @@
 //! texts keep to two rules, which a test holds them to: an item starts at the first column, and nothing else does but
 //! comments and closing brackets.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
-
-use hashbrown::HashMap;
 
 use crate::ast::Item;
 use crate::lex;
@@ -46,10 +45,10 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     index().keys().copied()
 }
 
-fn index() -> &'static HashMap<&'static str, Entry> {
-    static INDEX: OnceLock<HashMap<&'static str, Entry>> = OnceLock::new();
+fn index() -> &'static BTreeMap<&'static str, Entry> {
+    static INDEX: OnceLock<BTreeMap<&'static str, Entry>> = OnceLock::new();
     INDEX.get_or_init(|| {
-        let mut index = HashMap::new();
+        let mut index = BTreeMap::new();
         for (file, (_, text)) in FILES.iter().enumerate() {
             let mut end = text.len();
             for (lo, name) in heads(text).into_iter().rev() {

@@ -567,6 +567,15 @@ impl Lower<'_> {
         let action = self.ordered(action, &axes, span);
         self.output("action", action, None);
         if self.options.observe {
+            let other = if training { "eval" } else { "train" };
+            for (name, e) in act.values.iter().filter(|(name, _)| name != other) {
+                let value = self.expr(*e)?;
+                let mut axes: Vec<AxisId> = self.batch.into_iter().collect();
+                axes.extend(self.axes(&self.model.node(*e).axes.clone())?);
+                let value = self.ensure(value, &axes, span);
+                let value = self.ordered(value, &axes, span);
+                self.output(format!("value.{name}"), value, None);
+            }
             self.observe(Which::Act)?;
         }
         for (carry, e) in &act.next {

@@ -199,7 +199,7 @@ impl Lower<'_> {
             }
             Hir::Grad { of, wrt } => {
                 let (of, wrt) = (self.expr(*of)?, self.expr(*wrt)?);
-                Ok(self.gradient(of, wrt))
+                self.gradient(of, wrt, span)
             }
         }
     }
@@ -664,7 +664,7 @@ impl Lower<'_> {
     // ---- gradients
 
     /// The derivative of `of` by `wrt`, both in the graph at hand.
-    fn gradient(&mut self, of: ValueId, wrt: ValueId) -> ValueId {
+    fn gradient(&mut self, of: ValueId, wrt: ValueId, span: Span) -> Result<ValueId> {
         // A value read from an equation is a cut of its array: where `of` was computed from the array, the derivative by
         // the array is cut the same way.
         let mut cuts = Vec::new();
@@ -678,7 +678,8 @@ impl Lower<'_> {
                     root = inner;
                 }
                 Op::Id(inner) => root = inner,
-                _ => break,
+                // The checker has seen that it depends; a zero in its place would be silent.
+                _ => return self.unsupported("a gradient by a value that is computed elsewhere", span),
             }
         }
         let depth = self.depth();
@@ -691,7 +692,7 @@ impl Lower<'_> {
                 _ => d,
             };
         }
-        d
+        Ok(d)
     }
 }
 

@@ -62,16 +62,8 @@ enum InputTy {
 #[derive(Clone)]
 enum Out<'a> {
     Axes(Vec<AxisId>),
-    Fields {
-        latent: Option<usize>,
-        fields: Vec<(String, Vec<AxisId>)>,
-    },
-    Dist {
-        def: &'a ast::Dist,
-        settings: Named<'a>,
-        letters: Named<'a>,
-        raw: Vec<(String, Vec<AxisId>)>,
-    },
+    Fields { latent: Option<usize>, fields: Vec<(String, Vec<AxisId>)> },
+    Dist { def: &'a ast::Dist, settings: Named<'a>, letters: Named<'a>, raw: Vec<(String, Vec<AxisId>)> },
     Unknown,
 }
 
@@ -831,8 +823,7 @@ impl<'a> Ctx<'a> {
                 Value::Record(Rc::new(Record { latent, fields }))
             }
             Out::Dist { def, settings, letters, raw } => {
-                let mut args: Named<'a> =
-                    raw.into_iter().zip(parts).map(|((n, _), e)| (n.into(), Value::tensor(e))).collect();
+                let mut args: Named<'a> = raw.into_iter().zip(parts).map(|((n, _), e)| (n.into(), Value::tensor(e))).collect();
                 args.extend(settings);
                 let at = if let OutType::Named(call) = &net.out { call.span } else { span };
                 self.on_behalf(&def.name.text, at, |cx| cx.make_dist(def, args, letters, Some((module, mode))))
