@@ -264,7 +264,7 @@ impl<'a> Ctx<'a> {
         }
         let mut uses = false;
         for e in &decl.equations {
-            super::expr::walk(&e.value, &mut |x| {
+            super::subscript::walk(&e.value, &mut |x| {
                 if let ExprKind::Name(n) = &x.kind
                     && n.text == "u"
                 {

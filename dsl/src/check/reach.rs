@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 
 use super::call::Arg;
-use super::expr::written;
+use super::subscript::written;
 use super::system::SystemBuild;
 use super::table::Table;
 use super::through::{Through, varies};
