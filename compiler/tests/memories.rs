@@ -24,7 +24,7 @@ block lstm(x: [I], width = 32) carry h: [D = width] = zeros([D]), c: [D] = zeros
 block outer_product(x: [I], width = 6) carry s: [D = width, E = width] = zeros([D, E]) -> [M = width] {
   let k = linear(x) -> [D]
   let v = linear(x) -> [E]
-  next s = 0.9 * s + k * v
+  next s = 0.9 * s + outer(k, v)
   return rename(next s @ tanh(v), D -> M)
 }
 

@@ -291,6 +291,10 @@ impl<'a> Ctx<'a> {
     /// `memory(z, a, carry)`.
     pub(super) fn call_memory(&mut self, module: usize, mut args: Vec<(Value<'a>, Span)>, span: Span) -> Value<'a> {
         let Decl::Memory(memory) = self.modules[module].decl else { return Value::Error };
+        // What is wrong with its declaration has been told.
+        if self.modules[module].memory_out.len() != memory.out.axes.len() {
+            return Value::Error;
+        }
         let want = self.modules[module].inputs.len() + 1;
         if args.len() != want {
             let names: Vec<&str> = self.modules[module].inputs.iter().map(|i| i.name.as_str()).collect();
