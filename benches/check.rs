@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let stages: [Stage; 3] = [("parse", parse), ("check", check), ("fmt", fmt)];
     let mut linear = true;
     for (name, stage) in stages {
-        let times: Vec<Duration> = texts.iter().map(|text| each(measured, || stage(text))).collect();
+        let times = least(measured, &texts, stage);
         for (i, time) in times.iter().enumerate() {
             let each = time.as_nanos() / sizes[i] as u128;
             let mut line = format!("{name:5}  {:>6} equations  {:>9.3} ms  {each:>6} ns each", sizes[i], millis(*time));
@@ -90,20 +90,28 @@ fn process() {
     run(&["check", model]);
 }
 
-/// What a run has of the processor, the least of several batches. The clock would count what else the machine does, and
-/// the mean what that does to the caches. The system counts in ticks of some milliseconds, so a batch is many of them.
-fn each(measured: bool, run: impl Fn()) -> Duration {
-    let (batches, least) = if measured { (7, Duration::from_millis(100)) } else { (1, Duration::ZERO) };
-    let batch = || {
-        let start = cpu_time();
-        let mut runs = 0;
-        while runs == 0 || cpu_time() - start < least {
-            run();
-            runs += 1;
+/// What a run on each text has of the processor, the least of several batches. The clock would count what else the machine
+/// does, and the mean what that does to the caches; the texts take turns, so that all have their share of quiet moments.
+fn least(measured: bool, texts: &[String], stage: fn(&str)) -> Vec<Duration> {
+    let (rounds, long) = if measured { (12, Duration::from_millis(60)) } else { (1, Duration::ZERO) };
+    let mut least = vec![Duration::MAX; texts.len()];
+    for _ in 0..rounds {
+        for (least, text) in least.iter_mut().zip(texts) {
+            *least = batch(long, || stage(text)).min(*least);
         }
-        (cpu_time() - start) / runs
-    };
-    (0..batches).map(|_| batch()).min().unwrap_or_default()
+    }
+    least
+}
+
+/// The mean of runs one after the other. The system counts in ticks of some milliseconds, so a batch takes many of them.
+fn batch(long: Duration, run: impl Fn()) -> Duration {
+    let start = cpu_time();
+    let mut runs = 0;
+    while runs == 0 || cpu_time() - start < long {
+        run();
+        runs += 1;
+    }
+    (cpu_time() - start) / runs
 }
 
 /// The processor time of all commands that were run, in the ticks of a hundredth of a second that the system counts in.
