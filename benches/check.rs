@@ -7,7 +7,7 @@
 mod generate;
 mod processor;
 
-use std::hint::black_box;
+use std::any::Any;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ use processor::cpu_time;
 
 const SIZES: [usize; 3] = [100, 1_000, 10_000];
 const LIMIT: f64 = 12.0;
-/// A ratio to less than this says nothing.
+/// A ratio to less than this says nothing: the system counts in ticks of some milliseconds.
 const TOO_SHORT: Duration = Duration::from_micros(100);
 
 /// A stage of the front end.
-type Stage = (&'static str, fn(&str));
+type Stage = (&'static str, fn(&str) -> Box<dyn Any>);
 
 fn main() -> ExitCode {
     let measured = std::env::args().any(|word| word == "--bench");
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let stages: [Stage; 3] = [("parse", parse), ("check", check), ("fmt", fmt)];
     let mut linear = true;
     for (name, stage) in stages {
-        let times = least(measured, &texts, stage);
+        let times = least(measured, sizes, &texts, stage);
         for (i, time) in times.iter().enumerate() {
             let each = time.as_nanos() / sizes[i] as u128;
             let mut line = format!("{name:5}  {:>6} equations  {:>9.3} ms  {each:>6} ns each", sizes[i], millis(*time));
@@ -56,20 +56,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(text: &str) {
-    black_box(dsl::parse::parse(FileId(0), text));
+fn parse(text: &str) -> Box<dyn Any> {
+    Box::new(dsl::parse::parse(FileId(0), text))
 }
 
-fn check(text: &str) {
+fn check(text: &str) -> Box<dyn Any> {
     let checked = dsl::check("generated.wm", text, &NoLoader, &Options::default());
     if let Some(error) = checked.diagnostics.iter().find(|d| d.is_error()) {
         panic!("{}", dsl::diagnostics::render(&checked.sources, error, false));
     }
-    black_box(checked);
+    Box::new(checked)
 }
 
-fn fmt(text: &str) {
-    black_box(dsl::fmt::format(text));
+fn fmt(text: &str) -> Box<dyn Any> {
+    Box::new(dsl::fmt::format(text))
 }
 
 /// The command on a whole model against a command that does nothing.
@@ -92,26 +92,23 @@ fn process() {
 
 /// What a run on each text has of the processor, the least of several batches. The clock would count what else the machine
 /// does, and the mean what that does to the caches; the texts take turns, so that all have their share of quiet moments.
-fn least(measured: bool, texts: &[String], stage: fn(&str)) -> Vec<Duration> {
-    let (rounds, long) = if measured { (12, Duration::from_millis(60)) } else { (1, Duration::ZERO) };
+///
+/// A batch is as many equations in all, whatever the size of the models, and holds what comes out to its end: so no size is
+/// better off for fitting into a cache, or into memory that the process has already.
+fn least(measured: bool, sizes: &[usize], texts: &[String], stage: fn(&str) -> Box<dyn Any>) -> Vec<Duration> {
+    let (rounds, equations) = if measured { (15, SIZES[SIZES.len() - 1]) } else { (1, 0) };
     let mut least = vec![Duration::MAX; texts.len()];
     for _ in 0..rounds {
-        for (least, text) in least.iter_mut().zip(texts) {
-            *least = batch(long, || stage(text)).min(*least);
+        for ((least, text), size) in least.iter_mut().zip(texts).zip(sizes) {
+            let runs = (equations / size).max(1);
+            let start = cpu_time();
+            let held: Vec<_> = (0..runs).map(|_| stage(text)).collect();
+            let time = cpu_time() - start;
+            drop(held);
+            *least = (time / runs as u32).min(*least);
         }
     }
     least
-}
-
-/// The mean of runs one after the other. The system counts in ticks of some milliseconds, so a batch takes many of them.
-fn batch(long: Duration, run: impl Fn()) -> Duration {
-    let start = cpu_time();
-    let mut runs = 0;
-    while runs == 0 || cpu_time() - start < long {
-        run();
-        runs += 1;
-    }
-    (cpu_time() - start) / runs
 }
 
 /// The processor time of all commands that were run, in the ticks of a hundredth of a second that the system counts in.
