@@ -1,26 +1,27 @@
 //! What checking costs: generated models of 100, 1,000 and 10,000 equations, and the command itself.
 //!
-//! `cargo bench --bench check` prints what the processor spends on a run, the mean of several, and the ratio to the model
+//! `cargo bench --bench check` prints what the processor spends on a run, the least of several batches, and the ratio to the model
 //! a tenth as long, and ends with exit code 1 where a tenfold model costs more than 12 times as much. Without `--bench`
 //! (as in `cargo test --benches`) it only runs the two smaller models once.
 
 mod generate;
+mod processor;
 
-use std::hint::black_box;
+use std::any::Any;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use dsl::source::FileId;
 use dsl::{NoLoader, Options};
+use processor::cpu_time;
 
 const SIZES: [usize; 3] = [100, 1_000, 10_000];
 const LIMIT: f64 = 12.0;
-/// A ratio to less than this says nothing.
+/// A ratio to less than this says nothing: the system counts in ticks of some milliseconds.
 const TOO_SHORT: Duration = Duration::from_micros(100);
 
 /// A stage of the front end.
-type Stage = (&'static str, fn(&str));
+type Stage = (&'static str, fn(&str) -> Box<dyn Any>);
 
 fn main() -> ExitCode {
     let measured = std::env::args().any(|word| word == "--bench");
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     let stages: [Stage; 3] = [("parse", parse), ("check", check), ("fmt", fmt)];
     let mut linear = true;
     for (name, stage) in stages {
-        let times: Vec<Duration> = texts.iter().map(|text| each(measured, || stage(text))).collect();
+        let times = least(measured, sizes, &texts, stage);
         for (i, time) in times.iter().enumerate() {
             let each = time.as_nanos() / sizes[i] as u128;
             let mut line = format!("{name:5}  {:>6} equations  {:>9.3} ms  {each:>6} ns each", sizes[i], millis(*time));
@@ -55,20 +56,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(text: &str) {
-    black_box(dsl::parse::parse(FileId(0), text));
+fn parse(text: &str) -> Box<dyn Any> {
+    Box::new(dsl::parse::parse(FileId(0), text))
 }
 
-fn check(text: &str) {
+fn check(text: &str) -> Box<dyn Any> {
     let checked = dsl::check("generated.wm", text, &NoLoader, &Options::default());
     if let Some(error) = checked.diagnostics.iter().find(|d| d.is_error()) {
         panic!("{}", dsl::diagnostics::render(&checked.sources, error, false));
     }
-    black_box(checked);
+    Box::new(checked)
 }
 
-fn fmt(text: &str) {
-    black_box(dsl::fmt::format(text));
+fn fmt(text: &str) -> Box<dyn Any> {
+    Box::new(dsl::fmt::format(text))
 }
 
 /// The command on a whole model against a command that does nothing.
@@ -89,28 +90,28 @@ fn process() {
     run(&["check", model]);
 }
 
-/// What one of several runs has of the processor. The clock would count what else the machine does.
-fn each(measured: bool, run: impl Fn()) -> Duration {
-    run();
-    let (least, most) = if measured { (5, Duration::from_millis(500)) } else { (1, Duration::ZERO) };
-    let start = cpu_time();
-    let mut runs = 0;
-    while runs < least || cpu_time() - start < most {
-        run();
-        runs += 1;
+/// What a run on each text has of the processor, the least of several batches. The clock would count what else the machine
+/// does, and the mean what that does to the caches; the texts take turns, so that all have their share of quiet moments.
+///
+/// A batch is as many equations in all, whatever the size of the models, and holds what comes out to its end: so no size is
+/// better off for fitting into a cache, or into memory that the process has already.
+fn least(measured: bool, sizes: &[usize], texts: &[String], stage: fn(&str) -> Box<dyn Any>) -> Vec<Duration> {
+    let (rounds, equations) = if measured { (15, SIZES[SIZES.len() - 1]) } else { (1, 0) };
+    let mut least = vec![Duration::MAX; texts.len()];
+    for _ in 0..rounds {
+        for ((least, text), size) in least.iter_mut().zip(texts).zip(sizes) {
+            let runs = (equations / size).max(1);
+            let start = cpu_time();
+            let held: Vec<_> = (0..runs).map(|_| stage(text)).collect();
+            let time = cpu_time() - start;
+            drop(held);
+            *least = (time / runs as u32).min(*least);
+        }
     }
-    (cpu_time() - start) / runs
+    least
 }
 
-/// The time that this thread has had of the processor, where the system tells; the clock elsewhere.
-fn cpu_time() -> Duration {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let line = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanos = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    nanos.map_or_else(|| START.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
-}
-
-/// The same of all commands that were run, in the ticks of a hundredth of a second that the system counts in.
+/// The processor time of all commands that were run, in the ticks of a hundredth of a second that the system counts in.
 fn children_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // Behind the name, which may hold anything, the 16th and 17th of all fields.

@@ -402,6 +402,100 @@ def orders(p, slow, d, draw, progress, sg):
     return losses, weights, {"th.g3": th[2], "qq": q, "att": att, "cum": cum, "back": back}, {}
 
 
+# ---- a learned mass, two memories, discrete latents --------------------------------------------------------------------------
+
+def mass(p, slow, d, draw, progress, sg):
+    K, gamma, dt, S, N, E = 2, 0.95, 0.9, 2, 4, 3
+    T = d["obs"].shape[1]
+    flat = lambda path, x: F.linear(x, p[f"{path}.weight"].reshape(-1, x.shape[-1]), p[f"{path}.bias"].reshape(-1) if f"{path}.bias" in p else None)
+    pot = lambda q, w: mlp(p, "pot", q, w, act=softplus)[..., 0]
+    inert = p["log_mass"].exp() + 0.1
+
+    def lstm(x, carry):
+        h, c = carry
+        g = (flat("m.from_x", x) + flat("m.from_h", h)).unflatten(-1, (4, 4))
+        c = sigmoid(g[..., 1, :] + 1) * c + sigmoid(g[..., 0, :]) * tanh(g[..., 3, :])
+        return sigmoid(g[..., 2, :]) * tanh(c), c
+
+    def mamba2(x, h):
+        y = flat("d.lift", x)
+        norm = F.rms_norm(y, y.shape[-1:], p["d.0.norm.scale"], eps=1e-5)
+        v, dts = flat("d.0.v", norm).unflatten(-1, (2, 2)), softplus(flat("d.0.dt", norm))
+        decay = torch.exp(-dts * p["d.0.A_log"].exp())
+        h = decay[..., None, None] * h + (dts[..., None] * v)[..., None] * flat("d.0.B", norm)[..., None, None, :]
+        read = (h * flat("d.0.C", norm)[..., None, None, :]).sum(-1) + p["d.0.skip"][..., None] * v
+        return y + flat("d.0.out", read.flatten(-2) * F.silu(flat("d.0.gate", norm))), h
+
+    def verlet(q, mom, w):
+        half = mom - 0.5 * dt * inner_grad(lambda x: pot(x, w), q)
+        q = q + dt * half / inert
+        return q, half - 0.5 * dt * inner_grad(lambda x: pot(x, w), q)
+
+    def onehot(logits):
+        probs = 0.95 * logits.unflatten(-1, (S, N)).softmax(-1) + 0.05 / N
+        return probs, probs.log()
+
+    def head(name, x, norm):
+        x = flat(f"{name}.0", x)
+        x = F.layer_norm(x, x.shape[-1:], p[f"{name}.0.scale"], p[f"{name}.0.shift"], 1e-5) if norm else x
+        return onehot(flat(f"{name}.1", F.relu(x)))
+
+    def critic(p, e, *x):
+        x = F.linear(torch.cat(x, -1), p["q.0.weight"][e], p["q.0.bias"][e])
+        x = F.silu(F.rms_norm(x, x.shape[-1:], p["q.0.scale"][e], 1e-5))
+        return F.linear(x, p["q.1.weight"][e].reshape(1, -1), p["q.1.bias"][e].reshape(1))[..., 0]
+
+    z = mlp(p, "enc", d["obs"], act=tanh)
+    # A tensor of its own for each step: the derivative by z[t] takes in what a memory makes of it at t, and at no other step.
+    zq, zp = [z[:, t, :3] * 1.0 for t in range(T)], [z[:, t, 3:] * 1.0 for t in range(T)]
+    zqs, zps = [sg(x) for x in zq], [sg(x) for x in zp]
+    start = (torch.zeros(B, 4), 0.2 * torch.ones(B, 4)), torch.zeros(B, 2, 2, 3)
+    (carry, state), w = start, []
+    for t in range(T - 1):
+        first = d["first"][:, t]
+        carry = [torch.where(first[:, None], s, c) for s, c in zip(start[0], carry)]
+        carry = lstm(torch.cat([zq[t], zp[t], d["a"][:, t]], -1), carry)
+        out, state = mamba2(carry[0], torch.where(first[:, None, None, None], 0.0, state))
+        w.append(out)
+    post = [head("post", torch.cat([w[t], d["obs"][:, t]], -1), True) for t in range(T - 1)]
+    prior = [head("prior", w[t], False) for t in range(T - 1)]
+    kl = lambda a, b: (a[0] * (a[1] - b[1])).sum((-1, -2)).clamp(min=0.2)
+    still = lambda dist: (sg(dist[0]), sg(dist[1]))
+    picked = [(po[1] - torch.log(-torch.log(draw["s"][:, t]))).argmax(-1) for t, po in enumerate(post)]
+    s = [F.one_hot(i, N) + po[0] - sg(po[0]) for i, po in zip(picked, post)]
+    x = [verlet(zq[t], zp[t], w[t]) for t in range(T - 1)]
+    n = [(q, mom + mlp(p, "push", q, mom, d["a"][:, t], s[t].flatten(-2))) for t, (q, mom) in enumerate(x)]
+    ns = [(sg(q), sg(mom)) for q, mom in n]
+    ret, last = [], torch.zeros(B)
+    for t in reversed(range(T - 1)):
+        boot = torch.stack([critic(slow, int(e), *ns[t], d["a"][:, t] * (e + 1)) for e in draw["pick"]]).min(0).values
+        last = d["r"][:, t] + gamma * (0.5 * (d["r"][:, t] + gamma * boot) + 0.5 * last)
+        ret.insert(0, sg(last))
+    roll = []
+    for i in range(T - K - 1):
+        q, mom, total = zq[i], zp[i], 0
+        for k in range(K):
+            q, mom = verlet(q, mom, w[i + k])
+            total = total + gamma ** (k + 1) * (sq(q - zqs[i + k + 1]) + mom[:, 0].abs())
+        roll.append(total)
+    curv = []
+    for t in range(T - 1):
+        force = torch.autograd.grad(pot(zq[t], w[t]).sum(), zq[t], create_graph=True)[0]
+        curv.append(sq(torch.autograd.grad(sq(force).sum(), zq[t], create_graph=True)[0]))
+    total = lambda q, mom, w: pot(q, w) + 0.5 * (mom**2 / inert).sum(-1)
+    over_time = lambda f: torch.stack([f(t) for t in range(T - 1)], 1)
+    losses = {
+        "dyn": where_mean(over_time(lambda t: sq(n[t][0] - zqs[t + 1]) + 0.5 * sq(n[t][1] - zps[t + 1])), ~d["first"][:, 1:]),
+        "roll": torch.stack(roll).mean(),
+        "kl": over_time(lambda t: kl(still(post[t]), prior[t]) + 0.1 * kl(post[t], still(prior[t]))).mean(),
+        "crit": over_time(lambda t: sum((critic(p, e, zq[t], zp[t], d["a"][:, t] * (e + 1) / 3) - ret[t]) ** 2 for e in range(E)) / E).mean(),
+        "curv": torch.stack(curv).mean(),
+        "ham": over_time(lambda t: (total(*x[t], w[t]) - total(zq[t], zp[t], w[t])) ** 2).mean(),
+    }
+    weights = {"dyn": 1, "roll": 0.7 * min(max((progress - 0.1) / 0.4, 0), 1), "kl": 0.3, "crit": 1, "curv": 0.01, "ham": 0.1}
+    return losses, weights, {"d.out": torch.stack(w, 1), "s": torch.stack(s, 1), "ret": torch.stack(ret, 1)}, {}
+
+
 # ---- the cases ----------------------------------------------------------------------------------------------------------------
 
 def described(program, name):
@@ -420,6 +514,7 @@ CASES = {
     "ranges": (ranges, 7, 0.0, {"main": ""}, (), lambda v, T: {
         "n": v.normal(B, 2, 3), "n.1": v.normal(B, T - 3, 3), "u": v.normal(B, T - 1, 3)}, {}),
     "orders": (orders, 6, 0.25, {"main": ""}, (), lambda v, T: {}, {}),
+    "mass": (mass, 6, 0.25, {"main": ""}, ("q",), lambda v, T: {"s": v.open_unit(B, T - 1, 2, 4), "pick": v.subset(3, 2)}, {}),
 }
 
 

@@ -8,17 +8,32 @@
 //! |---|---|
 //! | `frame` | the graph under construction and the bodies of scans inside it |
 //! | `family` | values of equations over boxes of subscripts |
-//! | `stage` | equations in order; recurrences become scans |
+//! | `stage`, `align`, `trim` | equations in order: how those of a loop run beside each other, and as far as they are read |
+//! | `scan` | recurrences become scans |
 //! | `segments` | recurrences whose equations hold over different ranges |
-//! | `expr` | expressions |
-//! | `entry` | the programs: `train_step`, `evaluate`, `act`, `plan`, `record`, `schedules`, `init` |
+//! | `expr`, `leaves`, `arithmetic`, `arrays`, `inner` | expressions: all, leaves, elementwise, along axes, inner gradients |
+//! | `entry` | the programs: `evaluate`, `record`, `schedules`, `init`, and by files of their own |
+//! | `train`, `rule` | `train_step`: losses and gradients; update rules |
+//! | `act` | `act` and `plan`: the present step, and what the next one remembers |
+//! | `reads` | reads that depend on the program |
 
+mod act;
+mod align;
+mod arithmetic;
+mod arrays;
 mod entry;
 mod expr;
 mod family;
 mod frame;
+mod inner;
+mod leaves;
+mod reads;
+mod rule;
+mod scan;
 mod segments;
 mod stage;
+mod train;
+mod trim;
 
 use std::collections::HashMap;
 
@@ -146,7 +161,7 @@ pub(crate) struct Lower<'m> {
     /// The executed action, once it is known.
     pub(crate) action: Option<ValueId>,
     /// In an update rule: the parameter's axes, and what the rule's names mean.
-    pub(crate) rule: Option<entry::RuleValues>,
+    pub(crate) rule: Option<rule::RuleValues>,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, LowerError>;

@@ -10,9 +10,11 @@ use std::collections::HashMap;
 
 use dsl::hir::{DefId, Lhs, Stage, VarId};
 
+use super::align::{Alignment, Edge};
 use super::family::{Piece, Span1};
 use super::frame::Member;
-use super::stage::{Alignment, Edge, Plan, collect};
+use super::stage::Plan;
+use super::trim::collect;
 use super::{Binding, Lower, Result};
 use crate::ir::{AxisId, ValueId};
 

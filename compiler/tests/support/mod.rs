@@ -36,6 +36,11 @@ pub(crate) fn models(path: &Path, dims: &[(&str, u64)]) -> Vec<Model> {
     checked(&path.display().to_string(), &text, &folders, dims)
 }
 
+/// The one model of a text that may use the files of `models`.
+pub(crate) fn of_text(text: &str, dims: &[(&str, u64)]) -> Model {
+    checked("test.wm", text, &Folders(vec![project("models")]), dims).pop().expect("a model")
+}
+
 /// The model of a text that uses no other file.
 pub(crate) fn inline(text: &str, dims: &[(&str, u64)]) -> Model {
     checked("test.wm", text, &dsl::NoLoader, dims).pop().expect("a model")

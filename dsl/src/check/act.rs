@@ -15,6 +15,7 @@ pub(super) struct ActBuild {
     pub now: VarId,
     pub train: ExprId,
     pub eval: ExprId,
+    values: Vec<(String, ExprId)>,
 }
 
 impl<'a> Ctx<'a> {
@@ -27,6 +28,7 @@ impl<'a> Ctx<'a> {
         let now = self.new_var("t", span, Some((0, 1)));
         let env = self.model_env(span.file);
         let (mut train, mut eval) = (None, None);
+        let mut values = Vec::new();
         for e in equations {
             let name = &e.place.name;
             if let Some(index) = e.place.indices.first() {
@@ -46,7 +48,8 @@ impl<'a> Ctx<'a> {
                 "eval" => eval = Some((value.clone(), e.value.span)),
                 _ => {}
             }
-            env.set(&name.text, value);
+            arrays(&name.text, &value, &mut values);
+            env.set(&*name.text, value);
         }
         for (name, found) in [("train", &train), ("eval", &eval)] {
             if found.is_none() {
@@ -64,7 +67,7 @@ impl<'a> Ctx<'a> {
         self.planner_nexts();
         self.elaborate_read(ACT);
         let (train, eval) = (train?, eval?);
-        Some(ActBuild { now, train, eval })
+        Some(ActBuild { now, train, eval, values })
     }
 
     fn action_value(&mut self, (value, span): (Value<'a>, Span)) -> Option<ExprId> {
@@ -88,6 +91,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn act_state(&mut self, act: &ActBuild) -> Vec<ActState> {
         let mut search = Search::default();
         let mut roots = vec![act.train, act.eval];
+        roots.extend(act.values.iter().map(|(_, e)| *e));
         roots.extend(self.act_next.iter().map(|(_, e)| *e));
         roots.extend(self.systems[ACT].defs.iter().flat_map(|d| d.values.iter().copied()));
         self.follow(&roots, (act.now, 0), false, None, &mut search);
@@ -220,6 +224,15 @@ impl Search {
     }
 }
 
+/// The arrays of a value under their paths. What is no array (a distribution, a number) has none.
+fn arrays(path: &str, value: &Value<'_>, found: &mut Vec<(String, ExprId)>) {
+    match value {
+        Value::Tensor(t) => found.push((path.to_string(), t.expr)),
+        Value::Record(r) => r.fields.iter().for_each(|(name, field)| arrays(&format!("{path}.{name}"), field, found)),
+        _ => {}
+    }
+}
+
 /// How many steps ahead of the present a subscript lies.
 fn distance(index: &[Index], var: VarId, offset: i64) -> Option<i64> {
     let [index] = index else { return None };
@@ -229,5 +242,5 @@ fn distance(index: &[Index], var: VarId, offset: i64) -> Option<i64> {
 
 /// The acting system as the model has it.
 pub(super) fn finished(build: ActBuild, system: hir::System, state: Vec<ActState>, next: Vec<(usize, ExprId)>) -> hir::Act {
-    hir::Act { system, now: build.now, train: build.train, eval: build.eval, state, next }
+    hir::Act { system, now: build.now, train: build.train, eval: build.eval, values: build.values, state, next }
 }

@@ -2,7 +2,7 @@
 
 use super::Ctx;
 use super::call::Arg;
-use super::value::{Env, Value};
+use super::value::{Env, Named, Value};
 use crate::ast::ParamDecl;
 use crate::diagnostics::{Code, Diagnostic};
 use crate::source::Span;
@@ -26,7 +26,7 @@ impl<'a> Ctx<'a> {
         args: Vec<Arg<'a>>,
         scope: &Env<'a>,
         mut accept: impl FnMut(&mut Self, &'a ParamDecl, Value<'a>, Span) -> Option<Value<'a>>,
-    ) -> Option<Vec<(String, Value<'a>)>> {
+    ) -> Option<Named<'a>> {
         let slots = self.place_args(owner, params, args)?;
         let mut bound = Vec::new();
         for (param, slot) in params.iter().zip(slots) {
@@ -48,8 +48,8 @@ impl<'a> Ctx<'a> {
                 return None;
             }
             let value = accept(self, param, value, at).filter(|v| !v.is_error())?;
-            scope.set(&param.name.text, value.clone());
-            bound.push((param.name.text.clone(), value));
+            scope.set(&*param.name.text, value.clone());
+            bound.push((param.name.text.as_str().into(), value));
         }
         Some(bound)
     }

@@ -7,40 +7,59 @@
 //! | file | subject |
 //! |---|---|
 //! | `declare` | members by kind and name; inputs, latents, dims |
-//! | `module` | nets, heads, memories, parameters |
-//! | `system` | equations, their subscripts and types |
+//! | `module`, `instantiate`, `net`, `param` | nets, heads and memories: as they are declared, what they are, calls of them, their parameters |
+//! | `system`, `equation`, `read`, `ty` | equations: all of them, each one, reads of them, what they hold |
 //! | `planner` | planners and their rollouts |
-//! | `expr` | expressions |
-//! | `bind` | arguments meet parameters |
-//! | `budget` | what a check may cost |
-//! | `call` | functions, blocks, distributions |
-//! | `builtins` | the functions that Rust knows |
+//! | `expr`, `names`, `operators`, `record`, `fold`, `subscript` | expressions |
+//! | `call`, `bind`, `body`, `block`, `dist` | calls: arguments meet parameters; functions, blocks, distributions |
+//! | `builtins`, `elementwise`, `reductions`, `arrays`, `draws`, `derivatives` | the functions that Rust knows |
 //! | `shape` | shapes, conversions, axes that must agree |
+//! | `value`, `table` | values while a model is checked, and the table of its expressions |
+//! | `budget` | what a check may cost |
 //! | `objective` | losses, metrics, running statistics, optimisers |
 //! | `settings` | source, training protocol, tasks |
 //! | `act` | acting, and the state it needs |
-//! | `reach` | gradients: what depends on what |
+//! | `reach`, `through` | gradients: what depends on what, and through which equations |
 //! | `time` | domains and recurrences |
 //! | `finish` | the model as a plain value |
 
 mod act;
+mod arrays;
 mod bind;
+mod block;
+mod body;
 mod budget;
 mod builtins;
 mod call;
 mod declare;
+mod derivatives;
+mod dist;
+mod draws;
+mod elementwise;
+mod equation;
 mod expr;
 mod finish;
+mod fold;
+mod instantiate;
 mod module;
+mod names;
+mod net;
 mod objective;
+mod operators;
+mod param;
 mod planner;
 mod reach;
+mod read;
+mod record;
+mod reductions;
 mod settings;
 mod shape;
+mod subscript;
 mod system;
 mod table;
 mod through;
 pub(crate) mod time;
+mod ty;
 mod value;
 
 use hashbrown::{HashMap, HashSet};
@@ -226,7 +245,7 @@ pub(crate) enum DrawFrom {
 pub(crate) struct Reset {
     pub condition: ExprId,
     /// What each family with a base goes back to.
-    pub bases: Vec<system::Base>,
+    pub bases: Vec<equation::Base>,
 }
 
 pub(crate) struct Ctx<'a> {
@@ -260,9 +279,9 @@ pub(crate) struct Ctx<'a> {
     site: Site,
     instance: Option<BlockInstance>,
     /// Functions being expanded, for recursion and for messages that start in the prelude.
-    calls: Vec<(String, Span)>,
+    calls: Vec<(&'a str, Span)>,
     /// The `let` that holds the expression, for paths.
-    held_by: Option<String>,
+    held_by: Option<&'a str>,
     /// The output shape that `->` gives to the next block call.
     expected: Option<Vec<AxisId>>,
     /// Arguments of the call that computed a value: what a `grad` may have meant.
@@ -370,8 +389,8 @@ impl<'a> Ctx<'a> {
     }
 
     /// Runs `f` on behalf of something the user wrote: a mistake in the prelude's text is shown there.
-    fn on_behalf<T>(&mut self, name: &str, span: Span, f: impl FnOnce(&mut Self) -> T) -> T {
-        self.calls.push((name.to_string(), span));
+    fn on_behalf<T>(&mut self, name: &'a str, span: Span, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.calls.push((name, span));
         let result = f(self);
         self.calls.pop();
         result

@@ -296,7 +296,7 @@ impl<'a> Ctx<'a> {
             for item in items.iter() {
                 let Some(n) = self.as_int(item, domain.span) else { continue };
                 let env = self.model_env(metric.span.file);
-                env.set(&var.text, Value::Num(n as f64));
+                env.set(&*var.text, Value::Num(n as f64));
                 self.one_metric(format!("{name}[{n}]"), metric, Some(&var.text), &env, objective);
             }
             return;
@@ -517,11 +517,11 @@ impl<'a> Ctx<'a> {
         env.set("scale", scale);
         for (i, slot) in def.slots.iter().enumerate() {
             let value = vector(self, Op::Slot(i));
-            env.set(&slot.text, value);
-            env.set(&format!("axes of {}", slot.text), Value::Axes(vec![entries].into()));
+            env.set(&*slot.text, value);
+            env.set(format!("axes of {}", slot.text), Value::Axes(vec![entries].into()));
         }
         let (value, _) = self.at_site(Site::outside(TRAIN), |cx| {
-            cx.calls.push((def.name.text.clone(), span));
+            cx.calls.push((&def.name.text, span));
             let value = cx.run(&def.body, &env, &def.name, def.span);
             cx.calls.pop();
             value

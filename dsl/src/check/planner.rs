@@ -79,10 +79,10 @@ impl<'a> Ctx<'a> {
     }
 
     /// The call of the algorithm that a family of the acting system belongs to: `plan.mean` to `cem(..)`.
-    pub(super) fn planner_of(&self, family: &str) -> Option<(String, Span)> {
+    pub(super) fn planner_of(&self, family: &str) -> Option<(&'a str, Span)> {
         let (name, _) = family.split_once('.')?;
         let decl = self.members.planners.iter().find(|p| p.name.text == name)?;
-        Some((decl.algorithm.name.text.clone(), decl.algorithm.span))
+        Some((&decl.algorithm.name.text, decl.algorithm.span))
     }
 
     fn run_planner(
@@ -119,12 +119,12 @@ impl<'a> Ctx<'a> {
                     return Value::Error;
                 }
             }
-            user.set(&param.name.text, value);
+            user.set(&*param.name.text, value);
         }
         // The algorithm's side: its settings, its dims, and A for the action's axes.
         let algorithm = Env::root(def.span.file, Sees::Planner);
         let model = self.model_env(decl.name.span.file);
-        self.calls.push((def.name.text.clone(), decl.algorithm.span));
+        self.calls.push((&def.name.text, decl.algorithm.span));
         let bound = self.planner_settings(def, &decl.algorithm, &model, &algorithm);
         self.calls.pop();
         if bound.is_none() {
@@ -136,7 +136,7 @@ impl<'a> Ctx<'a> {
             let value = self.eval(&bind.value, &algorithm);
             let Some(size) = self.as_size(&value, bind.value.span) else { return Value::Error };
             let axis = self.table.new_axis(&bind.name.text, size);
-            algorithm.set(&bind.name.text, Value::Dim(axis));
+            algorithm.set(&*bind.name.text, Value::Dim(axis));
         }
         for stmt in &def.requires {
             let StmtKind::Require(cond, message) = &stmt.kind else { continue };
@@ -264,7 +264,7 @@ impl<'a> Ctx<'a> {
         }
         let mut uses = false;
         for e in &decl.equations {
-            super::expr::walk(&e.value, &mut |x| {
+            super::subscript::walk(&e.value, &mut |x| {
                 if let ExprKind::Name(n) = &x.kind
                     && n.text == "u"
                 {
@@ -341,9 +341,9 @@ impl<'a> Ctx<'a> {
                 }
                 continue;
             };
-            let origin = self.planner_of(&prefix).unwrap_or_else(|| (name.text.clone(), name.span));
+            let origin = self.planner_of(&prefix).unwrap_or((&name.text, name.span));
             let site = super::Site::of(ACT, &path);
-            let (value, _) = self.at_site(site, |cx| cx.on_behalf(&origin.0, origin.1, |cx| cx.eval(e, &env)));
+            let (value, _) = self.at_site(site, |cx| cx.on_behalf(origin.0, origin.1, |cx| cx.eval(e, &env)));
             if value.is_error() {
                 continue;
             }
@@ -461,10 +461,10 @@ impl<'a> Ctx<'a> {
             arity: count,
             given: if count == 0 { Some(Vec::new()) } else { None },
         };
-        algorithm.set(&name.text, Value::Instance(Rc::new(instance)));
+        algorithm.set(&*name.text, Value::Instance(Rc::new(instance)));
     }
 
-    fn bind_family(&mut self, name: &Ident, prefix: &str, algorithm: &Env<'a>) {
+    fn bind_family(&mut self, name: &'a Ident, prefix: &str, algorithm: &Env<'a>) {
         if let Some(id) = self.systems[ACT].find(&format!("{prefix}{}", name.text))
             && algorithm.get_here(&name.text).is_none()
         {
@@ -496,7 +496,7 @@ impl<'a> Ctx<'a> {
         for (name, id, arity) in &rollout.families {
             if side == Side::Model || VISIBLE.contains(&name.as_str()) {
                 let f = FamilyRef { kind: FamilyKind::Family { system: ACT, id: *id }, prefix: prefix.clone(), arity: *arity };
-                env.set(name, Value::Family(f));
+                env.set(name.clone(), Value::Family(f));
             }
         }
         if side == Side::Algorithm && env.get_here("guess").is_none() {

@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 
 use super::call::Arg;
-use super::expr::written;
+use super::subscript::written;
 use super::system::SystemBuild;
 use super::table::Table;
 use super::through::{Through, varies};
@@ -156,7 +156,11 @@ impl<'a> Ctx<'a> {
     /// Puts the names that were written into what was just said about a gradient, and what could have been meant.
     pub(super) fn name_grad(&mut self, before: usize, args: &'a [ast::Arg], env: &Env<'a>) {
         let [ast::Arg { kind: ArgKind::Value(of), .. }, ast::Arg { kind: ArgKind::Value(by), .. }] = args else { return };
-        let said = |cx: &Self, code| (before..cx.diagnostics.len()).find(|i| cx.diagnostics[*i].code == code);
+        // Of this gradient, and not of one inside it.
+        let said = |cx: &Self, code| {
+            let own = |i: &usize| cx.diagnostics[*i].code == code && cx.diagnostics[*i].primary.span == by.span;
+            (before..cx.diagnostics.len()).find(own)
+        };
         if let (Some(at), Some(by)) = (said(self, Code::TwoPaths), written(by)) {
             let of = match &of.kind {
                 ExprKind::Call(callee, _) => written(callee),

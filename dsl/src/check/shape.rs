@@ -288,7 +288,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// `N = e`: the axis N of this scope, made if it is new or of another size.
-    pub(super) fn local_axis(&mut self, name: &Ident, e: &'a ast::Expr, env: &Env<'a>) -> Option<AxisId> {
+    pub(super) fn local_axis(&mut self, name: &'a Ident, e: &'a ast::Expr, env: &Env<'a>) -> Option<AxisId> {
         let value = self.eval(e, env);
         let size = self.as_size(&value, e.span)?;
         if size.value().is_some_and(|n| n < 0) {
@@ -301,7 +301,7 @@ impl<'a> Ctx<'a> {
             return Some(known);
         }
         let axis = self.table.new_axis(&name.text, size);
-        env.set(&name.text, Value::Dim(axis));
+        env.set(&*name.text, Value::Dim(axis));
         Some(axis)
     }
 

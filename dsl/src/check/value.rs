@@ -3,6 +3,7 @@
 //! Everything known when compiling (numbers, axes, functions, lists) is a value of its own; everything else is an
 //! array in the expression table, or a record or distribution of such arrays.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -50,6 +51,9 @@ pub(super) enum Value<'a> {
     Error,
 }
 
+/// Values by name; the names are mostly those of the syntax tree.
+pub(super) type Named<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
+
 /// An array, with what a draw was made from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tensor {
@@ -76,9 +80,9 @@ pub(super) struct DistValue<'a> {
     /// Parameters, settings, axes and `let`s.
     pub env: Env<'a>,
     /// All parameters in order, as they were given: enough to make the value again.
-    pub args: Vec<(String, Value<'a>)>,
+    pub args: Named<'a>,
     /// Axes that its letters are bound to.
-    pub letters: Vec<(String, Value<'a>)>,
+    pub letters: Named<'a>,
     /// The head it belongs to, for its own parameters.
     pub module: Option<(usize, Mode)>,
 }
@@ -129,7 +133,7 @@ pub(super) struct Env<'a>(pub Rc<Frame<'a>>);
 
 pub(super) struct Frame<'a> {
     pub parent: Option<Env<'a>>,
-    pub vars: RefCell<Vec<(String, Slot<'a>)>>,
+    pub vars: RefCell<Vec<(Cow<'a, str>, Slot<'a>)>>,
     /// The file whose items are visible here.
     pub file: FileId,
     pub sees: Sees,
@@ -207,17 +211,17 @@ impl<'a> Env<'a> {
         matches!(self.0.sees, Sees::Equation | Sees::Planner)
     }
 
-    pub(super) fn set(&self, name: &str, value: Value<'a>) {
-        self.0.vars.borrow_mut().push((name.to_string(), Slot::Value(value)));
+    pub(super) fn set(&self, name: impl Into<Cow<'a, str>>, value: Value<'a>) {
+        self.0.vars.borrow_mut().push((name.into(), Slot::Value(value)));
     }
 
-    pub(super) fn set_lazy(&self, name: &str, kind: LazyKind<'a>) {
+    pub(super) fn set_lazy(&self, name: &'a str, kind: LazyKind<'a>) {
         let lazy = Lazy { kind, state: RefCell::new(LazyState::Waiting) };
-        self.0.vars.borrow_mut().push((name.to_string(), Slot::Lazy(Rc::new(lazy))));
+        self.0.vars.borrow_mut().push((name.into(), Slot::Lazy(Rc::new(lazy))));
     }
 
     pub(super) fn set_method(&self, method: &'a ast::Function) {
-        self.0.vars.borrow_mut().push((method.name.text.clone(), Slot::Method(method)));
+        self.0.vars.borrow_mut().push((method.name.text.as_str().into(), Slot::Method(method)));
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Found<'a>> {
@@ -263,7 +267,7 @@ impl<'a> Env<'a> {
         let mut names = Vec::new();
         let mut env = Some(self);
         while let Some(Env(frame)) = env {
-            names.extend(frame.vars.borrow().iter().map(|(n, _)| n.clone()));
+            names.extend(frame.vars.borrow().iter().map(|(n, _)| n.to_string()));
             env = frame.parent.as_ref();
         }
         names

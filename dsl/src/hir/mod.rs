@@ -238,6 +238,8 @@ pub struct Act {
     /// The action while training and while evaluating.
     pub train: ExprId,
     pub eval: ExprId,
+    /// The values that `act` names, array by array: `found.mean`.
+    pub values: Vec<(String, ExprId)>,
     /// Values of earlier steps that acting reads, or that computing them for the next step needs.
     pub state: Vec<ActState>,
     /// New values of the planner's carries: `(carry, value)`.

@@ -1,6 +1,5 @@
 //! Sizes: whole numbers, or polynomials in the sizes that a task binds.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -14,11 +13,11 @@ pub struct Size {
 
 impl Size {
     pub fn known(value: i64) -> Size {
-        Size::collect([(Vec::new(), value)])
+        Size { terms: if value == 0 { Vec::new() } else { vec![(Vec::new(), value)] } }
     }
 
     pub fn symbol(name: &str) -> Size {
-        Size::collect([(vec![name.to_string()], 1)])
+        Size { terms: vec![(vec![name.to_string()], 1)] }
     }
 
     /// The number, where no symbol is left.
@@ -39,6 +38,9 @@ impl Size {
     }
 
     pub fn add(&self, other: &Size) -> Size {
+        if let (Some(a), Some(b)) = (self.value(), other.value()) {
+            return Size::known(a.saturating_add(b));
+        }
         Size::collect(self.terms.iter().chain(&other.terms).cloned())
     }
 
@@ -47,6 +49,9 @@ impl Size {
     }
 
     pub fn mul(&self, other: &Size) -> Size {
+        if let (Some(a), Some(b)) = (self.value(), other.value()) {
+            return Size::known(a.saturating_mul(b));
+        }
         let mut terms = Vec::new();
         for (a, x) in &self.terms {
             for (b, y) in &other.terms {
@@ -82,12 +87,18 @@ impl Size {
     }
 
     fn collect(terms: impl IntoIterator<Item = (Vec<String>, i64)>) -> Size {
-        let mut sum: BTreeMap<Vec<String>, i64> = BTreeMap::new();
-        for (names, c) in terms {
-            let entry = sum.entry(names).or_default();
-            *entry = entry.saturating_add(c);
-        }
-        Size { terms: sum.into_iter().filter(|(_, c)| *c != 0).collect() }
+        let mut terms: Vec<(Vec<String>, i64)> = terms.into_iter().collect();
+        // Stable: terms of the same names are added in the order in which they came.
+        terms.sort_by(|(a, _), (b, _)| a.cmp(b));
+        terms.dedup_by(|(names, c), (kept, sum)| {
+            let same = names == kept;
+            if same {
+                *sum = sum.saturating_add(*c);
+            }
+            same
+        });
+        terms.retain(|(_, c)| *c != 0);
+        Size { terms }
     }
 }
 

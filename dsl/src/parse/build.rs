@@ -8,18 +8,16 @@ use pest::iterators::{Pair, Pairs};
 
 use super::Rule;
 use super::pack::Packed;
+use super::told::Told;
 use crate::ast::*;
 use crate::diagnostics::Diagnostic;
 use crate::source::Span;
-
-/// No more diagnostics than this are kept from one text; more help nobody.
-pub(super) const MAX_DIAGNOSTICS: usize = 100;
 
 pub(super) struct Build<'a> {
     pub packed: &'a Packed<'a>,
     /// Where the parsed slice starts in the packed text.
     pub base: usize,
-    pub diagnostics: &'a mut Vec<Diagnostic>,
+    pub told: &'a mut Told,
 }
 
 pub(super) type P<'i> = Pair<'i, Rule>;
@@ -116,9 +114,7 @@ fn is_word(rule: Rule) -> bool {
 
 impl Build<'_> {
     pub(super) fn report(&mut self, diagnostic: Diagnostic) {
-        if self.diagnostics.len() < MAX_DIAGNOSTICS {
-            self.diagnostics.push(diagnostic);
-        }
+        self.told.push(diagnostic);
     }
 
     pub(super) fn span(&self, pair: &P<'_>) -> Span {

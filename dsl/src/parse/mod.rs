@@ -10,6 +10,7 @@ mod limits;
 mod operators;
 mod pack;
 mod recover;
+mod told;
 
 use std::ops::Range;
 
@@ -37,15 +38,14 @@ pub fn parse(file: FileId, text: &str) -> (ast::File, Vec<Diagnostic>) {
 
 /// Parses a part of a file: whole items.
 pub(crate) fn part(file: FileId, text: &str, range: Range<usize>) -> (ast::File, Vec<Diagnostic>) {
-    let mut diagnostics = Vec::new();
     let packed = pack::Packed::new(file, text, range);
     if let Err(diagnostic) = limits::check(&packed) {
-        diagnostics.push(*diagnostic);
-        return (ast::File::default(), diagnostics);
+        return (ast::File::default(), vec![*diagnostic]);
     }
+    let mut told = told::Told::characters();
     // The generated parser recurses with the nesting that `limits` allows.
-    let tree = stacker::maybe_grow(1 << 20, 16 << 20, || recover::file(&packed, &mut diagnostics));
-    (tree, diagnostics)
+    let tree = stacker::maybe_grow(1 << 20, 16 << 20, || recover::file(&packed, &mut told));
+    (tree, told.finish())
 }
 
 /// Bytes of a file that is not UTF-8: the diagnostic for it, at the first bad byte.
@@ -135,6 +135,16 @@ mod tests {
         for text in ["a < b < c", "a..b..c", "a < b + c < d && e"] {
             assert!(expression(text).is_err_and(|message| message.starts_with("did not expect")), "{text}");
         }
+    }
+
+    /// Mistakes beyond those that are told are counted, or said not to have been looked for.
+    #[test]
+    fn what_is_left_out_is_said() {
+        let last = |text: String| parse(FileId(0), &text).1.pop().map(|d| d.notes).unwrap_or_default();
+        assert_eq!(last("#".repeat(25)), ["and 5 more, which are left out"]);
+        assert_eq!(last("#".repeat(20)), [""; 0]);
+        assert_eq!(last(")".repeat(125)), ["the text behind this was not looked at"]);
+        assert_eq!(last(format!("model M {{\n{}}}", "loss x\n".repeat(130))), ["and 30 more, which are left out"]);
     }
 
     /// Signs that would read as one another stay apart, as the author wrote them.

@@ -72,7 +72,7 @@ impl Build<'_> {
         if expr.depth <= MAX_DEPTH {
             return expr;
         }
-        if !self.diagnostics.iter().any(|d| d.code == Code::TooDeep) {
+        if !self.told.iter().any(|d| d.code == Code::TooDeep) {
             self.report(
                 Diagnostic::new(Code::TooDeep, span, "this expression is too long to read")
                     .help("name a part of it with `let` or an equation of its own"),

@@ -2,20 +2,22 @@
 
 use pest::Parser;
 
-use super::build::{Build, MAX_DIAGNOSTICS};
+use super::build::Build;
 use super::expected::{Stop, listed, stop};
 use super::pack::{Packed, Piece};
+use super::told::Told;
 use super::{Grammar, Rule};
 use crate::ast;
 use crate::diagnostics::{Code, Diagnostic, closest};
 use crate::lex::{self, Kind};
 use crate::source::Span;
 
-pub(super) fn file(packed: &Packed<'_>, diagnostics: &mut Vec<Diagnostic>) -> ast::File {
-    let mut recovery = Recovery { packed, diagnostics };
+pub(super) fn file(packed: &Packed<'_>, told: &mut Told) -> ast::File {
+    let mut recovery = Recovery { packed, told };
     if !recovery.characters() {
         return ast::File::default();
     }
+    recovery.told.grammar();
     match Grammar::parse(Rule::file, &packed.text) {
         Ok(mut pairs) => recovery.build(0).file(pairs.next().expect("a file")),
         Err(_) => recovery.file(),
@@ -24,13 +26,13 @@ pub(super) fn file(packed: &Packed<'_>, diagnostics: &mut Vec<Diagnostic>) -> as
 
 struct Recovery<'a> {
     packed: &'a Packed<'a>,
-    diagnostics: &'a mut Vec<Diagnostic>,
+    told: &'a mut Told,
 }
 
 impl Recovery<'_> {
     /// Builds what was parsed from a slice that starts at `base` of the packed text.
     fn build(&mut self, base: usize) -> Build<'_> {
-        Build { packed: self.packed, base, diagnostics: self.diagnostics }
+        Build { packed: self.packed, base, told: self.told }
     }
 
     fn file(&mut self) -> ast::File {
@@ -38,11 +40,11 @@ impl Recovery<'_> {
         if !self.brackets() {
             return tree;
         }
-        let before = self.diagnostics.len();
+        let before = self.told.len();
         for piece in cut(self.packed, self.packed.whole(), &lex::ITEM_WORDS, false) {
             tree.items.extend(self.item(piece));
         }
-        if self.diagnostics.len() == before {
+        if self.told.len() == before {
             // The pieces parse and the whole does not: the cut hid the mistake.
             self.report(Rule::file, self.packed.whole(), &[]);
         }
@@ -51,14 +53,19 @@ impl Recovery<'_> {
 
     /// Characters and texts that are no tokens.
     fn characters(&mut self) -> bool {
-        let before = self.diagnostics.len();
+        let before = self.told.len();
         for (i, token) in self.packed.tokens.iter().enumerate() {
+            let wrong = match token.kind {
+                Kind::Number => self.packed.tokens.get(i + 1).is_some_and(|n| n.kind == Kind::Word && n.lo == token.hi),
+                Kind::Bad | Kind::UnclosedText => true,
+                Kind::Word | Kind::Text | Kind::Punct | Kind::Comment => false,
+            };
+            if !wrong || !self.told.room() {
+                continue;
+            }
             let span = self.packed.token_span(i);
             let diagnostic = match token.kind {
-                Kind::Number => match self.packed.tokens.get(i + 1) {
-                    Some(next) if next.kind == Kind::Word && next.lo == token.hi => self.glued(i),
-                    _ => continue,
-                },
+                Kind::Number => self.glued(i),
                 Kind::Bad => {
                     let shown = self.packed.shown(i);
                     let d = Diagnostic::new(
@@ -75,16 +82,12 @@ impl Recovery<'_> {
                         _ => d,
                     }
                 }
-                Kind::UnclosedText => Diagnostic::new(Code::UnclosedString, span, "this text has no closing quote")
+                _ => Diagnostic::new(Code::UnclosedString, span, "this text has no closing quote")
                     .help("close it with `\"` on the same line"),
-                _ => continue,
             };
-            self.diagnostics.push(diagnostic);
-            if self.diagnostics.len() - before >= 20 {
-                break;
-            }
+            self.told.push(diagnostic);
         }
-        self.diagnostics.len() == before
+        self.told.len() == before
     }
 
     /// `20k`: a number with letters right behind it.
@@ -103,7 +106,7 @@ impl Recovery<'_> {
 
     /// Brackets that have no partner. Without partners nothing can be cut into pieces.
     fn brackets(&mut self) -> bool {
-        let before = self.diagnostics.len();
+        let before = self.told.len();
         let packed = self.packed;
         let partner = |i: usize| match packed.shown(i) {
             "(" => ")",
@@ -121,7 +124,7 @@ impl Recovery<'_> {
                     Some(at) => {
                         // What was opened in between is never closed.
                         for opening in open.drain(at + 1..) {
-                            self.diagnostics.push(
+                            self.told.push(
                                 Diagnostic::new(Code::Unclosed, packed.token_span(opening), "this bracket is never closed")
                                     .here(format!("needs a `{}`", partner(opening)))
                                     .label(packed.token_span(i), format!("this `{shown}` belongs to a bracket before it")),
@@ -135,24 +138,25 @@ impl Recovery<'_> {
                             suspect = Some(opening);
                         }
                     }
-                    None => self.diagnostics.push(
+                    None => self.told.push(
                         Diagnostic::new(Code::StrayClosing, packed.token_span(i), format!("`{shown}` closes nothing"))
                             .help("remove it, or open it before"),
                     ),
                 },
                 _ => {}
             }
-            if self.diagnostics.len() - before >= 20 {
+            // Openings that nothing closes pile up, and every closing looks through them.
+            if self.told.enough() {
                 return false;
             }
         }
         if let Some(opening) = suspect.filter(|_| !open.is_empty()).or(open.first().copied()) {
-            self.diagnostics.push(
+            self.told.push(
                 Diagnostic::new(Code::Unclosed, packed.token_span(opening), "this bracket is never closed")
                     .here(format!("needs a `{}`", partner(opening))),
             );
         }
-        self.diagnostics.len() == before
+        self.told.len() == before
     }
 
     /// White space before the line that a token is on; none for a line too long to be anybody's.
@@ -211,7 +215,7 @@ impl Recovery<'_> {
 
     /// Says what was expected where the grammar stopped, in words. `starts` are the words that a piece starts with.
     fn report(&mut self, rule: Rule, piece: Piece, starts: &[&str]) {
-        if self.diagnostics.len() >= MAX_DIAGNOSTICS {
+        if !self.told.room() {
             return;
         }
         let packed = self.packed;
@@ -230,7 +234,7 @@ impl Recovery<'_> {
         {
             let message = format!("no declaration starts with `{first}`");
             let d = Diagnostic::new(Code::Syntax, packed.token_span(piece.lo), message).help(format!("did you mean `{best}`?"));
-            self.diagnostics.push(d);
+            self.told.push(d);
             return;
         }
         // A word of the language where a name is wanted; in `next(z)` and `carry[t]` it is the word before.
@@ -244,8 +248,8 @@ impl Recovery<'_> {
             let d = Diagnostic::new(Code::ReservedWord, packed.token_span(token), message)
                 .help(format!("call it `{word}_` or something else"));
             // Where it is used, the same is not told again.
-            if !self.diagnostics.iter().any(|told| told.code == d.code && told.message == d.message) {
-                self.diagnostics.push(d);
+            if !self.told.iter().any(|told| told.code == d.code && told.message == d.message) {
+                self.told.push(d);
             }
             return;
         }
@@ -276,7 +280,7 @@ impl Recovery<'_> {
                 Diagnostic::new(Code::Syntax, Span { hi: place.lo, ..place }, "something is missing here")
             }
         };
-        self.diagnostics.push(diagnostic);
+        self.told.push(diagnostic);
     }
 
     /// Whether a word stands where only a name can: `carry[t]`, `slot = ..`, and in an expression what starts no clause.

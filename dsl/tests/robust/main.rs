@@ -10,16 +10,19 @@ mod cases;
 #[expect(dead_code, reason = "the formatter's tests use the rest")]
 mod generate;
 mod mutate;
+#[path = "../../../benches/processor.rs"]
+mod processor;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use dsl::diagnostics::{json, render};
 use dsl::source::{FileId, Sources};
 use dsl::{MapLoader, Options};
 use mutate::Corpus;
+use processor::cpu_time;
 
 /// `ROBUST_INPUTS` asks for another number.
 const INPUTS: u64 = 200_000;
@@ -134,14 +137,6 @@ fn run(corpus: &Corpus, number: u64, text: &str) -> [bool; 4] {
         }
         _ => [true, false, false, false],
     }
-}
-
-/// What this thread has had of the processor: other than the clock, it does not count what else the machine does.
-fn cpu_time() -> Duration {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanos = counted.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    nanos.map_or_else(|| START.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
 }
 
 /// Runs on a thread of its own with a small stack.

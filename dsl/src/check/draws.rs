@@ -1,0 +1,85 @@
+//! Draws, and what belongs to the action's range.
+
+use super::builtins::Args;
+use super::value::{Tensor, Value};
+use super::{ACT, Ctx};
+use crate::diagnostics::Code;
+use crate::hir::{self, AxisId, BinaryOp, Dtype, Noise, Op, Size};
+use crate::source::Span;
+
+impl<'a> Ctx<'a> {
+    pub(super) fn noise(&mut self, args: &mut Args<'a>, noise: Noise) -> Value<'a> {
+        let Some([axes]) = self.take_args(args, ["axes"]) else { return Value::Error };
+        let Some(axes) = self.as_axes(&axes.value, axes.span) else { return Value::Error };
+        let from = self.site.draw_from.clone();
+        self.new_draw(noise, axes, from, args.span)
+    }
+
+    fn new_draw(&mut self, noise: Noise, axes: Vec<AxisId>, from: super::DrawFrom, span: Span) -> Value<'a> {
+        let base = if self.site.draw_base.is_empty() { "draw".to_string() } else { self.site.draw_base.clone() };
+        // Two equations of one name, or an equation and a loss, count on: a name is one stream of random numbers.
+        let name = loop {
+            let name = if self.site.draws == 0 { base.clone() } else { format!("{base}.{}", self.site.draws) };
+            self.site.draws += 1;
+            if self.draw_names.insert((self.site.system, name.clone())) {
+                break name;
+            }
+        };
+        let per_sample = matches!(from, super::DrawFrom::Sample);
+        self.draws.push(hir::Draw { name, noise, axes: axes.clone(), vars: self.site.active.clone(), per_sample });
+        self.draw_from.push(from);
+        let id = self.draws.len() - 1;
+        Value::tensor(self.table.push(Op::Draw(id), axes, Dtype::Real, span))
+    }
+
+    /// `subset(E, 2)`: distinct places of an axis, the same for every sample.
+    pub(super) fn subset(&mut self, args: &mut Args<'a>) -> Value<'a> {
+        let Some([axis, count]) = self.take_args(args, ["axis", "count"]) else { return Value::Error };
+        let (Some(of), Some(k)) = (self.as_int(&axis.value, axis.span), self.as_int(&count.value, count.span)) else {
+            return Value::Error;
+        };
+        if k < 1 || k > of || of > i64::from(u32::MAX) {
+            return self.error(Code::BadSetting, count.span, format!("there are no {k} distinct places out of {of}"));
+        }
+        let into = self.table.new_axis("pick", Size::known(k));
+        let from = if self.site.system == ACT { super::DrawFrom::Sample } else { super::DrawFrom::Shared };
+        self.new_draw(Noise::Subset { of: of as u32 }, vec![into], from, args.span)
+    }
+
+    pub(super) fn attach(&mut self, args: &mut Args<'a>) -> Value<'a> {
+        let Some([x, extra]) = self.take_args(args, ["x", "extra"]) else { return Value::Error };
+        let (Some(expr), Some(extra)) = (self.as_tensor(&x.value, x.span), self.as_tensor(&extra.value, extra.span)) else {
+            return Value::Error;
+        };
+        Value::Tensor(Tensor { expr, attached: Some(extra) })
+    }
+
+    pub(super) fn attached(&mut self, args: &mut Args<'a>) -> Value<'a> {
+        let Some([x, otherwise]) = self.take_args(args, ["x", "otherwise"]) else { return Value::Error };
+        match x.value {
+            Value::Tensor(Tensor { attached: Some(extra), .. }) => Value::tensor(extra),
+            _ => otherwise.value,
+        }
+    }
+
+    pub(super) fn bound_of(&mut self, args: &mut Args<'a>, low: bool) -> Value<'a> {
+        let Some([range]) = self.take_args(args, ["range"]) else { return Value::Error };
+        match range.value {
+            Value::Range { lo, hi, .. } => Value::Num(if low { lo } else { hi }),
+            other => self.error(Code::WrongKind, range.span, format!("a range is wanted here, and this is {}", other.describe())),
+        }
+    }
+
+    /// Clipped to the action's range.
+    pub(super) fn bounded(&mut self, args: &mut Args<'a>) -> Value<'a> {
+        let Some([u]) = self.take_args(args, ["u"]) else { return Value::Error };
+        let Some(e) = self.as_tensor(&u.value, u.span) else { return Value::Error };
+        let (low, high) = self.action_range();
+        let (low, high) = (self.table.constant(low, args.span), self.table.constant(high, args.span));
+        let e = self
+            .table
+            .binary(BinaryOp::Max, e, low, args.span)
+            .and_then(|e| self.table.binary(BinaryOp::Min, e, high, args.span));
+        e.map_or(Value::Error, Value::tensor)
+    }
+}
