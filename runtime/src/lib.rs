@@ -2,5 +2,21 @@
 //!
 //! No code here knows a particular model. What a training loop does comes from the checked model: its `source`, `train`, `act`,
 //! `optimizer` and `tasks`.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`tasks`] | worlds to act in |
+//! | [`experience`] | what was seen and done: replay and rollouts |
+//! | [`program`] | entry points that are ready to run, and the state they work on |
+//! | [`actor`], [`learner`] | the two sides of an agent |
+//! | [`train`] | the loop |
 
+pub mod actor;
+mod error;
+pub mod experience;
+pub mod learner;
+pub mod program;
 pub mod tasks;
+pub mod train;
+
+pub use error::Error;
