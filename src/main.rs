@@ -8,6 +8,7 @@ mod output;
 mod report;
 mod show;
 mod tensors;
+mod train;
 
 use std::process::ExitCode;
 

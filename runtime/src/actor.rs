@@ -17,7 +17,6 @@ pub struct Actor {
     program: Program,
     schedules: Schedules,
     layout: Layout,
-    batch: usize,
     carries: Vec<Carry>,
     action: usize,
     observation: Option<usize>,
@@ -59,10 +58,14 @@ impl Actor {
         let action = program.graph.output("action").ok_or_else(|| Error::Kernels("acting gives no action".into()))?;
         program.load(state, &READ)?;
         program.instance.prepare();
-        let mut actor = Actor { program, schedules: Schedules::new(model)?, layout, batch, carries, action, observation, first };
+        let mut actor = Actor { program, schedules: Schedules::new(model)?, layout, carries, action, observation, first };
         (0..batch).for_each(|row| actor.begin(row));
         actor.progress(0.0)?;
         Ok(actor)
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     pub fn bytes(&self) -> usize {

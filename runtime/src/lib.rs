@@ -10,12 +10,20 @@
 //! | [`program`] | entry points that are ready to run, and the state they work on |
 //! | [`actor`], [`learner`] | the two sides of an agent |
 //! | [`train`] | the loop |
+//! | [`run`], [`checkpoint`], [`records`] | what is on the disk |
+//! | [`doctor`] | what the machine has |
+//! | [`policy`] | a trained model as a library |
 
 pub mod actor;
+pub mod checkpoint;
+pub mod doctor;
 mod error;
 pub mod experience;
 pub mod learner;
+pub mod policy;
 pub mod program;
+pub mod records;
+pub mod run;
 pub mod tasks;
 pub mod train;
 

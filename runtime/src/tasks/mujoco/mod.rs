@@ -43,3 +43,8 @@ pub fn folder() -> Result<PathBuf, MujocoError> {
         .or_else(|| cache().map(|c| c.join("wmc").join(format!("mujoco-{}", install::VERSION))))
         .ok_or(MujocoError::NoFolder)
 }
+
+/// The version of an installation that opens.
+pub fn version(installed: &Installed) -> Result<&'static str, MujocoError> {
+    library::library(installed).map(|_| install::VERSION)
+}
