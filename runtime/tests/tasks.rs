@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use dsl::hir::Setting;
 use runtime::tasks::cartpole::Cartpole;
 use runtime::tasks::mujoco::{Dmc, Installed, Start, install};
 use runtime::tasks::reacher::Reacher;
@@ -219,6 +220,49 @@ fn friction_of_both_sides_changes_a_spin() {
     for factor in [0.5, 1.5] {
         assert_ne!(nominal, course(Some(Perturbation::Friction(factor))), "{factor}");
     }
+}
+
+#[test]
+fn any_mjcf_model_is_a_task() {
+    let Some(_) = mujoco() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("slider.xml");
+    let xml = r#"<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body></worldbody>
+        <actuator><motor joint="x" gear="2" ctrllimited="true" ctrlrange="-1 1"/></actuator>
+        <sensor><jointpos name="place" joint="x"/><jointvel name="speed" joint="x"/></sensor></mujoco>"#;
+    std::fs::write(&file, xml).unwrap();
+    let text = |t: &str| Setting::Text(t.into());
+    let settings = |rewards: &str| {
+        Settings::of(&dsl::hir::Task {
+            name: "slider".into(),
+            dims: Vec::new(),
+            settings: vec![
+                ("rewards".into(), Setting::List(vec![text(rewards)])),
+                ("ends_below".into(), Setting::List(vec![text("place -0.05")])),
+                ("control_cost".into(), Setting::Number(0.5)),
+                ("substeps".into(), Setting::Number(5.0)),
+                ("mjcf".into(), text(&file.display().to_string())),
+            ],
+        })
+        .unwrap()
+    };
+    let rules = settings("speed 3");
+    let mut task = Environment::new(suite::task("slider", &rules).unwrap(), rules, 1).unwrap();
+    assert_eq!((task.spec().observation, task.spec().action), (4, 1));
+    let outcome = task.step([0.5]).unwrap();
+    // Five steps of 2 ms at 1 m/s^2.
+    assert!((task.observation()[1] - 0.01).abs() < 1e-12, "{:?}", task.observation());
+    assert!((outcome.reward - (3.0 * 0.01 - 0.5 * 0.25)).abs() < 1e-12 && !outcome.terminal, "{outcome:?}");
+    let ended = (0..200).find(|_| task.step([-1.0]).unwrap().terminal);
+    assert!(ended.is_some() && task.observation()[0] < -0.05);
+    let rules = settings("height 1");
+    let told = suite::task("slider", &rules).unwrap_err().to_string();
+    assert!(told.contains("no sensor `height`"), "{told}");
+    std::fs::write(&file, "<mujoco").unwrap();
+    assert!(suite::task("slider", &rules).unwrap_err().to_string().contains("cannot read the model"));
+    let without =
+        dsl::hir::Task { name: "slider".into(), dims: Vec::new(), settings: vec![("noise".into(), Setting::Number(1.0))] };
+    assert!(Settings::of(&without).is_err());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use dsl::hir::{self, Setting};
 
+use super::mujoco::Rules;
 use super::{Perturbation, Spec, Task, TaskError};
 
 /// What a `.wm` file says about a task besides its sizes.
@@ -22,21 +23,25 @@ pub struct Settings {
     pub mask: f64,
     /// `embedded`, `mujoco`, or whichever there is.
     pub physics: Option<String>,
+    /// A model of the user's own, with its rules.
+    pub mjcf: Option<Rules>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { repeat: 1, length: 1000, sum: false, reward_scale: 1.0, delay: 0, mask: 0.0, physics: None }
+        Settings { repeat: 1, length: 1000, sum: false, reward_scale: 1.0, delay: 0, mask: 0.0, physics: None, mjcf: None }
     }
 }
 
 impl Settings {
-    const KNOWN: &str = "repeat, length, reward, reward_scale, delay, mask, physics";
+    const KNOWN: &str = "repeat, length, reward, reward_scale, delay, mask, physics; with mjcf also substeps, rewards, control_cost, ends_below, noise";
 
     /// The settings of a task of a checked model.
     pub fn of(task: &hir::Task) -> Result<Settings, TaskError> {
         let mut settings = Settings::default();
-        for (name, value) in &task.settings {
+        // The file first: the other settings are about it.
+        let (file, others): (Vec<_>, Vec<_>) = task.settings.iter().partition(|(name, _)| name == "mjcf");
+        for (name, value) in file.into_iter().chain(others) {
             settings.set(&task.name, name, value)?;
         }
         Ok(settings)
@@ -75,6 +80,21 @@ impl Settings {
                 Setting::Text(t) if t == "embedded" || t == "mujoco" => self.physics = Some(t.clone()),
                 _ => return Err(wrong("\"embedded\" or \"mujoco\"")),
             },
+            "mjcf" => match value {
+                Setting::Text(file) => self.mjcf = Some(Rules { file: file.clone(), substeps: 1, ..Rules::default() }),
+                _ => return Err(wrong("the name of a file")),
+            },
+            "substeps" | "rewards" | "control_cost" | "ends_below" | "noise" if self.mjcf.is_some() => {
+                let mut rules = self.mjcf.take().unwrap_or_default();
+                match name {
+                    "substeps" => rules.substeps = count(1.0, "a whole number from 1 on")? as usize,
+                    "control_cost" => rules.control_cost = number(0.0, "a number from 0 on")?,
+                    "noise" => rules.noise = number(0.0, "a number from 0 on")?,
+                    "rewards" => rules.rewards = sensors(value).ok_or_else(|| wrong(SENSORS))?,
+                    _ => rules.ends_below = sensors(value).ok_or_else(|| wrong(SENSORS))?,
+                }
+                self.mjcf = Some(rules);
+            }
             _ => {
                 return Err(TaskError::Setting {
                     task: task.to_string(),
@@ -85,6 +105,21 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+const SENSORS: &str = "a list of sensors with numbers, as in [\"speed 0.1\"]";
+
+/// `["speed 0.1", "height 1"]`.
+fn sensors(value: &Setting) -> Option<Vec<(String, f64)>> {
+    let Setting::List(all) = value else { return None };
+    let one = |value: &Setting| match value {
+        Setting::Text(text) => {
+            let (name, number) = text.trim().rsplit_once(' ')?;
+            Some((name.trim().to_string(), number.parse().ok()?))
+        }
+        _ => None,
+    };
+    all.iter().map(one).collect()
 }
 
 fn shown(value: &Setting) -> String {

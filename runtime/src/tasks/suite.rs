@@ -1,7 +1,7 @@
 //! Tasks by name.
 
 use super::cartpole::Cartpole;
-use super::mujoco::{self, Dmc};
+use super::mujoco::{self, Dmc, Mjcf};
 use super::pendulum::Pendulum;
 use super::reacher::Reacher;
 use super::{Settings, Task, TaskError};
@@ -22,8 +22,11 @@ pub const TASKS: [Known; 5] = [
     Known { name: "cheetah_run", embedded: false, mujoco: true },
 ];
 
-/// The task of that name: embedded where there is such a one and the settings do not say otherwise.
+/// The task of that name: the user's own model where the settings name one, else embedded where there is such a one and the settings do not say otherwise.
 pub fn task(name: &str, settings: &Settings) -> Result<Box<dyn Task>, TaskError> {
+    if let Some(rules) = &settings.mjcf {
+        return Ok(Box::new(Mjcf::open(name, rules, &mujoco::installed()?)?));
+    }
     let unknown = || TaskError::Unknown { name: name.to_string(), known: TASKS.map(|t| t.name).join(", ") };
     let known = TASKS.iter().find(|t| t.name == name).ok_or_else(unknown)?;
     let embedded = match settings.physics.as_deref() {

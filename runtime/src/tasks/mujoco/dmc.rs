@@ -284,40 +284,25 @@ impl Task for Dmc {
     }
 
     fn perturb(&mut self, change: Perturbation) -> Result<(), TaskError> {
-        let physics = &mut self.physics;
-        let mut scale = |offset, width: usize, of: usize, factor: f64| {
-            let len = width * physics.count(of);
-            physics.of_model(offset, len).iter_mut().for_each(|x| *x *= factor);
-        };
-        match change {
-            Perturbation::Mass(factor) => match self.kind {
-                // The hinge goes through the spinner's middle: without its inertia the mass changes nothing.
-                Kind::Finger { spinner, .. } => {
-                    let bodies = self.physics.count(model::NBODY);
-                    self.physics.of_model(model::BODY_MASS, bodies)[spinner] *= factor;
-                    let inertia = &mut self.physics.of_model(model::BODY_INERTIA, 3 * bodies)[3 * spinner..3 * spinner + 3];
-                    inertia.iter_mut().for_each(|x| *x *= factor);
-                    self.physics.set_const();
+        let touches = matches!(self.kind, Kind::Finger { .. } | Kind::Cheetah { .. });
+        match (change, &self.kind) {
+            (Perturbation::Kick(speed), _) => self.kick = speed,
+            (Perturbation::Friction(_), _) if !touches => return Err(change.refused(&self.spec, "it has no contacts")),
+            // The hinge goes through the spinner's middle: without its inertia the mass changes nothing.
+            (Perturbation::Mass(factor), &Kind::Finger { spinner, .. }) => {
+                let bodies = self.physics.count(model::NBODY);
+                self.physics.of_model(model::BODY_MASS, bodies)[spinner] *= factor;
+                let inertia = &mut self.physics.of_model(model::BODY_INERTIA, 3 * bodies)[3 * spinner..3 * spinner + 3];
+                inertia.iter_mut().for_each(|x| *x *= factor);
+                self.physics.set_const();
+            }
+            _ if self.physics.change(change) => {
+                // A reset sets the hinge's damping.
+                if let Perturbation::Damping(factor) = change {
+                    self.damping *= factor;
                 }
-                _ => {
-                    scale(model::BODY_MASS, 1, model::NBODY, factor);
-                    scale(model::BODY_INERTIA, 3, model::NBODY, factor);
-                    self.physics.set_const();
-                }
-            },
-            Perturbation::Damping(factor) => {
-                scale(model::DOF_DAMPING, 1, model::NV, factor);
-                self.damping *= factor;
             }
-            Perturbation::Actuator(factor) => scale(model::ACTUATOR_GEAR, 6, model::NU, factor),
-            Perturbation::Friction(_) if !matches!(self.kind, Kind::Finger { .. } | Kind::Cheetah { .. }) => {
-                return Err(change.refused(&self.spec, "it has no contacts"));
-            }
-            Perturbation::Friction(factor) => scale(model::GEOM_FRICTION, 3, model::NGEOM, factor),
-            Perturbation::Kick(speed) => self.kick = speed,
-            Perturbation::Delay(_) | Perturbation::Mask(_) => {
-                return Err(change.refused(&self.spec, "that is a change of the environment around it"));
-            }
+            _ => return Err(change.refused(&self.spec, "that is a change of the environment around it")),
         }
         Ok(())
     }

@@ -6,16 +6,19 @@
 //! | [`library`] | the shared library: its functions, and where the fields lie that we read |
 //! | [`physics`] | a model and its state |
 //! | [`dmc`] | the control suite's tasks |
+//! | [`mjcf`] | any other model |
 
 mod dmc;
 pub mod install;
 mod library;
+mod mjcf;
 mod physics;
 
 use std::path::PathBuf;
 
 pub use dmc::{Dmc, Start};
 pub use install::{Installed, installed};
+pub use mjcf::{Mjcf, Rules};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MujocoError {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::library::{self, Library, data, model};
 use super::{Installed, MujocoError};
+use crate::tasks::Perturbation;
 
 #[derive(Debug)]
 pub(super) struct Physics {
@@ -150,6 +151,27 @@ impl Physics {
         };
         (0..whole).for_each(|_| self.call(self.library.step));
         self.call(self.library.step1);
+    }
+
+    fn scale(&mut self, offset: usize, width: usize, of: usize, factor: f64) {
+        let len = width * self.count(of);
+        self.of_model(offset, len).iter_mut().for_each(|x| *x *= factor);
+    }
+
+    /// A change of all bodies, joints, motors or surfaces. False for changes that are not the model's.
+    pub(super) fn change(&mut self, change: Perturbation) -> bool {
+        match change {
+            Perturbation::Mass(factor) => {
+                self.scale(model::BODY_MASS, 1, model::NBODY, factor);
+                self.scale(model::BODY_INERTIA, 3, model::NBODY, factor);
+                self.set_const();
+            }
+            Perturbation::Damping(factor) => self.scale(model::DOF_DAMPING, 1, model::NV, factor),
+            Perturbation::Actuator(factor) => self.scale(model::ACTUATOR_GEAR, 6, model::NU, factor),
+            Perturbation::Friction(factor) => self.scale(model::GEOM_FRICTION, 3, model::NGEOM, factor),
+            Perturbation::Kick(_) | Perturbation::Delay(_) | Perturbation::Mask(_) => return false,
+        }
+        true
     }
 
     /// To be called when masses have changed; it disturbs the state.
