@@ -4,7 +4,7 @@ use dsl::hir::Model;
 
 use crate::Error;
 use crate::actor::{Actor, to_task};
-use crate::program::{Compute, State};
+use crate::program::{Compute, State, acting};
 
 /// Decides for one environment. No file, no clock and no network is touched once it is there.
 #[derive(Debug)]
@@ -19,14 +19,7 @@ pub struct Policy {
 impl Policy {
     /// From a checked model and what it learnt: parameters, slow copies and running statistics by name.
     pub fn new(model: &Model, learnt: &State, progress: f64, seed: u64, compute: Compute) -> Result<Policy, Error> {
-        let mut start = compiler::run::initial(model, seed)?;
-        start.retain(|name, _| name.starts_with("carry."));
-        let tensor = |t: compiler::run::Tensor| crate::program::Tensor {
-            shape: t.shape,
-            data: t.data.iter().map(|x| *x as f32).collect(),
-        };
-        let mut state: State = start.into_iter().map(|(name, t)| (name, tensor(t))).collect();
-        state.extend(learnt.iter().map(|(name, t)| (name.clone(), t.clone())));
+        let state = acting(model, learnt)?;
         let mut actor = Actor::new(model, false, 1, &state, compute)?;
         actor.progress(progress)?;
         Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true })

@@ -109,6 +109,14 @@ pub fn initial(model: &Model, seed: u64) -> Result<State, Error> {
     Ok(state)
 }
 
+/// What acting starts from: what was learnt, and carries as the language says.
+pub fn acting(model: &Model, learnt: &State) -> Result<State, Error> {
+    let mut state = initial(model, 0)?;
+    state.retain(|name, _| name.starts_with("carry."));
+    state.extend(learnt.iter().map(|(name, t)| (name.clone(), t.clone())));
+    Ok(state)
+}
+
 /// Schedules as functions of the training's progress.
 #[derive(Debug)]
 pub(crate) struct Schedules(ir::Program);

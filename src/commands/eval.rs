@@ -60,8 +60,7 @@ pub(super) fn evaluate(
     let mut config = run.config.clone();
     config.train.eval_episodes = episodes.unwrap_or(config.train.eval_episodes).max(1);
     config.seed = seed;
-    let mut state = runtime::program::initial(&config.model, run.config.seed)?;
-    state.extend(snapshot.learnt.clone());
+    let state = runtime::program::acting(&config.model, &snapshot.learnt)?;
     let mut evaluator = Evaluator::new(&config, &state)?;
     if let Some(change) = change {
         evaluator.perturb(change)?;

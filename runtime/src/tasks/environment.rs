@@ -47,6 +47,19 @@ impl Settings {
         Ok(settings)
     }
 
+    /// A setting that can be changed from outside, as it stands.
+    pub fn shown(&self, name: &str) -> String {
+        match name {
+            "repeat" => self.repeat.to_string(),
+            "length" => self.length.to_string(),
+            "reward" => if self.sum { "sum" } else { "mean" }.into(),
+            "reward_scale" => self.reward_scale.to_string(),
+            "delay" => self.delay.to_string(),
+            "mask" => self.mask.to_string(),
+            _ => self.physics.clone().unwrap_or_else(|| "whichever there is".into()),
+        }
+    }
+
     /// Changes one setting.
     pub fn set(&mut self, task: &str, name: &str, value: &Setting) -> Result<(), TaskError> {
         let wrong = |wanted: &'static str| TaskError::SettingValue {

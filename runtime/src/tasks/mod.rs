@@ -61,8 +61,6 @@ pub enum TaskError {
     State { task: String, found: usize, wanted: usize },
     #[error("the task `{task}` found no start without contacts in {tries} tries")]
     NoStart { task: String, tries: u64 },
-    #[error("the task `{task}` ended an episode before its first step")]
-    EndsAtOnce { task: String },
     #[error(transparent)]
     Mujoco(#[from] mujoco::MujocoError),
 }

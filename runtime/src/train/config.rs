@@ -55,9 +55,9 @@ impl Config {
             Ok(number) => Setting::Number(number),
             Err(_) => Setting::Text(value.to_string()),
         };
-        let before = format!("{:?}", self.environment);
+        let before = self.environment.shown(name);
         self.environment.set(&self.task, name, &setting)?;
-        Ok(change(field(&before, name)))
+        Ok(change(before))
     }
 
     fn train_setting(&mut self, name: &str) -> Option<&mut u64> {
@@ -87,13 +87,6 @@ impl Config {
         }
         Ok(Environment::new(task, self.environment.clone(), seed)?)
     }
-}
-
-/// What a setting was, out of the settings' debug text.
-fn field(text: &str, name: &str) -> String {
-    let name = if name == "reward" { "sum" } else { name };
-    let found = text.split_once(&format!("{name}: ")).map_or("", |(_, rest)| rest);
-    found.split([',', '}']).next().unwrap_or("").trim().to_string()
 }
 
 /// The task of that name, or the model's first.

@@ -12,7 +12,7 @@ use crate::actor::{Actor, to_task};
 use crate::experience::{Experience, Layout};
 use crate::learner::Learner;
 use crate::program::{Program, Schedules, State};
-use crate::tasks::{Environment, Perturbation};
+use crate::tasks::{Environment, Perturbation, Transition};
 
 /// What came out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -47,6 +47,14 @@ pub struct Evaluator {
     actor: Actor,
     environments: Vec<Environment>,
     metrics: Option<Metrics>,
+}
+
+/// A step of an episode.
+#[derive(Debug, Clone)]
+struct Seen {
+    observation: Vec<f64>,
+    action: Vec<f32>,
+    outcome: Transition,
 }
 
 /// The program of a model's metrics, and the episodes that it reads.
@@ -95,7 +103,7 @@ impl Evaluator {
             environment.reset(key("evaluation", seed, &row.to_string(), number) >> 11)?;
             self.actor.begin(row);
         }
-        let mut episodes: Vec<Vec<(Vec<f64>, Vec<f32>, f64, bool)>> = vec![Vec::new(); count];
+        let mut episodes: Vec<Vec<Seen>> = vec![Vec::new(); count];
         let mut returns = vec![0.0; count];
         let mut running = vec![true; count];
         let mut t = 0;
@@ -109,7 +117,7 @@ impl Evaluator {
                 let before = environment.observation().to_vec();
                 let action = self.actor.action(row);
                 let outcome = environment.step(to_task(&self.config.model, action))?;
-                episodes[row].push((before, action.to_vec(), outcome.reward, outcome.terminal));
+                episodes[row].push(Seen { observation: before, action: action.to_vec(), outcome });
                 returns[row] += outcome.reward;
                 running[row] = !outcome.last;
             }
@@ -118,10 +126,11 @@ impl Evaluator {
         let metrics = match &mut self.metrics {
             None => Vec::new(),
             Some(metrics) => {
+                metrics.episodes.forget(usize::MAX);
                 for (row, episode) in episodes.iter().enumerate() {
-                    for (t, (observation, action, reward, terminal)) in episode.iter().enumerate() {
-                        metrics.episodes.observe(observation, t == 0);
-                        metrics.episodes.follow(action, *reward, *terminal);
+                    for (t, seen) in episode.iter().enumerate() {
+                        metrics.episodes.observe(&seen.observation, t == 0);
+                        metrics.episodes.follow(&seen.action, seen.outcome.reward, seen.outcome.terminal);
                     }
                     metrics.episodes.observe(self.environments[row].observation(), false);
                 }

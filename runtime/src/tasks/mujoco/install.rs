@@ -1,13 +1,10 @@
 //! Fetches MuJoCo and the control suite's models out of their Python wheels: with pip, into the user's cache, hashes verified. No Python
 //! package is installed.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-
-use sha2::{Digest, Sha256};
 
 use super::MujocoError;
 
@@ -121,10 +118,7 @@ fn fetch(python: &str, wheel: &Wheel, draft: &Path, tell: &mut impl FnMut(&str))
         run(&mut command)?;
         let path = found(&wheels, name)?;
         let bytes = fs::read(&path).map_err(|e| io(&path, &e))?;
-        let hash = Sha256::digest(&bytes).iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        let hash = crate::checkpoint::sha256(&bytes);
         if hash != sha256 {
             let told = format!("`{name}` {version} has the SHA-256 {hash} and should have {sha256}: nothing was installed");
             return Err(MujocoError::Install(told));
