@@ -165,6 +165,10 @@ pub(crate) struct Rollout {
 
 /// List runs
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc runs                             those in ./runs
+  wmc runs /data/runs --json | jq .return")]
 pub(crate) struct Runs {
     /// The folder that they are in
     #[arg(value_name = "DIR", default_value = "runs")]
@@ -192,7 +196,13 @@ pub(crate) struct Plot {
 
 /// List tasks, or install MuJoCo for those that need it
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  wmc tasks            which there are, and what they need
+  wmc tasks install    fetch MuJoCo"
+)]
 pub(crate) struct Tasks {
     #[command(subcommand)]
     pub(crate) command: Option<TasksCommand>,
@@ -208,6 +218,9 @@ pub(crate) enum TasksCommand {
 
 /// Say what this machine has for training and planning, and what to do about what is missing
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc doctor")]
 pub(crate) struct Doctor {}
 
 /// `steps=2000`.
