@@ -1,5 +1,7 @@
 //! The command line: every subcommand and option, with the texts of `--help`.
 
+mod runs;
+
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
@@ -7,6 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use compiler::kernel::fuse::Level;
+pub(crate) use runs::{Doctor, Eval, Plan, Plot, Rollout, Runs, Tasks, TasksCommand, Train};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -25,6 +28,7 @@ Examples:
   wmc check pendulum.wm                              check it
   wmc show models/hamworld.wm --task cheetah-run     what is in it, at the sizes of a task
   wmc explain models/hamworld.wm --task cheetah-run  what its kernels do and cost
+  wmc train models/hamworld_small.wm                 train it on its first task
   wmc help E0203                                     what an error code means
 ";
 
@@ -49,6 +53,14 @@ pub(crate) enum Command {
     Compile(Compile),
     Explain(Explain),
     Bench(Bench),
+    Train(Train),
+    Eval(Eval),
+    Plan(Plan),
+    Rollout(Rollout),
+    Runs(Runs),
+    Plot(Plot),
+    Tasks(Tasks),
+    Doctor(Doctor),
     New(New),
     Help(Help),
     Completions(Completions),
@@ -509,6 +521,16 @@ impl Sizes {
         let mut sizes = self.clone();
         sizes.dims.extend_from_slice(dims);
         sizes
+    }
+
+    /// What was given with `--dim`; the last one counts.
+    pub(crate) fn dims(&self) -> Vec<(String, u64)> {
+        self.options(None).dims
+    }
+
+    /// Those of a task, whichever was named.
+    pub(crate) fn at(&self, task: &str) -> Sizes {
+        Sizes { dims: self.dims.clone(), task: Some(task.to_string()) }
     }
 
     pub(crate) fn options(&self, model: Option<String>) -> dsl::Options {

@@ -9,6 +9,7 @@ mod output;
 mod report;
 mod show;
 mod tensors;
+mod train;
 
 use std::process::ExitCode;
 

@@ -58,6 +58,11 @@ impl Output {
         self.stderr.write(text.as_ref());
     }
 
+    /// Hands on what was said: somebody waits for it.
+    pub(crate) fn flush(&mut self) {
+        self.stdout.flush();
+    }
+
     /// An error that belongs to no place in a text.
     pub(crate) fn error(&mut self, message: &str, help: &str) {
         let text = if self.stderr.colour {

@@ -96,7 +96,25 @@ fn help_tells_the_exit_codes_and_has_examples() {
     let help = folder.run(&["--help"]);
     assert_eq!(help.code, 0);
     assert!(help.out.contains("Exit codes:") && help.out.contains("Examples:"));
-    for command in ["check", "fmt", "show", "run", "compile", "explain", "new", "help", "completions"] {
+    for command in [
+        "check",
+        "fmt",
+        "show",
+        "run",
+        "compile",
+        "explain",
+        "train",
+        "eval",
+        "plan",
+        "rollout",
+        "runs",
+        "plot",
+        "tasks",
+        "doctor",
+        "new",
+        "help",
+        "completions",
+    ] {
         let page = folder.run(&["help", command]);
         assert_eq!(page.code, 0);
         assert!(page.out.contains(&format!("wmc {command}")) && page.out.contains("Examples:"), "{}", page.out);

@@ -1,1 +1,30 @@
-//! Devices, tasks, replay and training. Nothing here yet but the crate.
+//! What runs a compiled model: tasks, replay, training, evaluation, checkpoints, planning.
+//!
+//! No code here knows a particular model. What a training loop does comes from the checked model: its `source`, `train`, `act`,
+//! `optimizer` and `tasks`.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`tasks`] | worlds to act in |
+//! | [`experience`] | what was seen and done: replay and rollouts |
+//! | [`program`] | entry points that are ready to run, and the state they work on |
+//! | [`actor`], [`learner`] | the two sides of an agent |
+//! | [`train`] | the loop |
+//! | [`run`], [`checkpoint`], [`records`] | what is on the disk |
+//! | [`doctor`] | what the machine has |
+//! | [`policy`] | a trained model as a library |
+
+pub mod actor;
+pub mod checkpoint;
+pub mod doctor;
+mod error;
+pub mod experience;
+pub mod learner;
+pub mod policy;
+pub mod program;
+pub mod records;
+pub mod run;
+pub mod tasks;
+pub mod train;
+
+pub use error::Error;

@@ -3,12 +3,20 @@
 mod check;
 mod compile;
 mod completions;
+mod doctor;
+mod eval;
 mod explain;
 mod fmt;
 mod help;
 mod new;
+mod plan;
+mod plot;
+mod rollout;
 mod run;
+mod runs;
 mod show;
+mod tasks;
+mod train;
 
 use std::path::Path;
 
@@ -16,6 +24,11 @@ use compiler::lower::Entry;
 use dsl::Checked;
 use dsl::diagnostics::{Diagnostic, closest};
 use dsl::hir::Model;
+use dsl::source::Sources;
+use runtime::checkpoint::Manifest;
+use runtime::run::Run;
+use runtime::tasks::TaskError;
+use runtime::train::Snapshot;
 
 use crate::bench;
 use crate::cli::{Command, Roots, Sizes};
@@ -32,6 +45,14 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
         Command::Compile(arguments) => compile::run(&arguments, out),
         Command::Explain(arguments) => explain::run(&arguments, out),
         Command::Bench(arguments) => bench::run(&arguments, out),
+        Command::Train(arguments) => train::run(&arguments, out),
+        Command::Eval(arguments) => eval::run(&arguments, out),
+        Command::Plan(arguments) => plan::run(&arguments, out),
+        Command::Rollout(arguments) => rollout::run(&arguments, out),
+        Command::Runs(arguments) => runs::run(&arguments, out),
+        Command::Plot(arguments) => plot::run(&arguments, out),
+        Command::Tasks(arguments) => tasks::run(&arguments, out),
+        Command::Doctor(_) => doctor::run(out),
         Command::New(arguments) => new::run(&arguments, out),
         Command::Help(arguments) => help::run(&arguments, out),
         Command::Completions(arguments) => completions::run(&arguments, out),
@@ -75,6 +96,47 @@ pub(crate) fn one_model(
             out.error(&format!("`{file}` has several models"), &format!("choose one with `--model`: {}", names.join(", ")));
             None
         }
+    }
+}
+
+/// The run in a folder. None after what is wrong has been said.
+fn open_run(path: &Path, out: &mut Output) -> Option<Run> {
+    Run::open(path).map_err(|error| out.error(&error.to_string(), "`wmc runs` lists runs; `wmc train` starts one")).ok()
+}
+
+/// The newest checkpoint of a run that is whole. None after what is wrong has been said.
+fn newest(run: &Run, out: &mut Output) -> Option<(Manifest, Snapshot)> {
+    match run.newest() {
+        Ok((place, manifest, snapshot, unused)) => {
+            for reason in unused {
+                out.tell(format!("warning: {reason}; using {}\n", place.display()));
+            }
+            Some((manifest, snapshot))
+        }
+        Err(error) => {
+            out.error(&error.to_string(), "`wmc train --resume RUN` trains it on, from the start if it must");
+            None
+        }
+    }
+}
+
+/// Where in the text a failure came from, or what may help.
+fn help_for(error: &runtime::Error, sources: &Sources) -> String {
+    use runtime::Error;
+    match error {
+        Error::NotFinite { span: Some(span), .. } => {
+            let at = sources.line_col(span.file, span.lo);
+            let name = &sources.file(span.file).name;
+            format!("at {name}:{}:{}; the last checkpoint is as it was", at.line, at.column)
+        }
+        Error::NotFinite { .. } => "a smaller learning rate or a gradient clip may help; the last checkpoint is as it was".into(),
+        Error::File { .. } => "free some space, or choose another folder; what was saved before is as it was".into(),
+        Error::Task(TaskError::NotFinite { .. }) => "the task is at fault; the last checkpoint is as it was".into(),
+        Error::Task(TaskError::Mujoco(_)) => "`wmc doctor` says what is missing".into(),
+        Error::Task(TaskError::Size { .. }) => "give the model the task's sizes with `--task`".into(),
+        Error::NoSegment { .. } => "shorten the segments (`--dim T=..`), or lengthen the episodes (`--set length=..`)".into(),
+        Error::Kernels(_) => "`--level fused` or `--level eager` may go around it".into(),
+        _ => "see `wmc help train`".into(),
     }
 }
 

@@ -18,6 +18,7 @@ const CHECKS: &[Check] = &[
     Check { name: "decisions", shows: "every entry point of all models runs at all tasks", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "models", "--", "--ignored", "--nocapture"] },
     Check { name: "gradients", shows: "gradients of 20,000 random programs", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "gradients", "--", "--ignored"] },
     Check { name: "bench", shows: "the tables of docs/performance.md", command: &["cargo", "bench", "--bench", "kernels"] },
+    Check { name: "resume", shows: "a training that is killed 20 times ends with the same bits", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "train", "--", "--ignored"] },
 ];
 
 struct Outcome {

@@ -1,0 +1,152 @@
+//! A trained model for programs in C, C++ and everything that calls C: load a run, plan, free it.
+//!
+//! Functions that can fail write a text into the caller's buffer, cut off to its length. A policy is used by one thread at a time.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use runtime::policy::Policy;
+use runtime::run::Run;
+
+/// A trained model that acts.
+pub struct WmPolicy(Policy);
+
+impl std::fmt::Debug for WmPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WmPolicy")
+    }
+}
+
+/// Loads the newest checkpoint of a run's folder. Null, with a text in `error`, where that fails.
+///
+/// # Safety
+/// `run` is a text that ends with a zero; `error` is null or has room for `error_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_load(run: *const c_char, error: *mut c_char, error_len: usize) -> *mut WmPolicy {
+    if run.is_null() {
+        // SAFETY: as the caller promises.
+        unsafe { tell("no folder was given", error, error_len) };
+        return std::ptr::null_mut();
+    }
+    // SAFETY: as the caller promises.
+    let path = unsafe { CStr::from_ptr(run) }.to_string_lossy().into_owned();
+    let load = || Run::open(Path::new(&path)).and_then(|run| run.policy()).map_err(|e| e.to_string());
+    match guarded(load) {
+        Ok(policy) => Box::into_raw(Box::new(WmPolicy(policy))),
+        Err(text) => {
+            // SAFETY: as the caller promises.
+            unsafe { tell(&text, error, error_len) };
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// The action for an observation, in -1..1; what was observed before counts. Zero, or one with a text in `error`.
+///
+/// # Safety
+/// `policy` comes from `wm_load`; the arrays have as many numbers as is said; `error` is null or has room for `error_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_plan(
+    policy: *mut WmPolicy,
+    observation: *const f64,
+    observation_len: usize,
+    action: *mut f64,
+    action_len: usize,
+    error: *mut c_char,
+    error_len: usize,
+) -> c_int {
+    // SAFETY: as the caller promises; null is no policy.
+    let Some(WmPolicy(policy)) = (unsafe { policy.as_mut() }) else {
+        // SAFETY: as the caller promises.
+        unsafe { tell("no policy was given", error, error_len) };
+        return 1;
+    };
+    let plan = || {
+        if observation.is_null() || action.is_null() {
+            return Err("no array was given".to_string());
+        }
+        if action_len != policy.action_size() {
+            return Err(format!("an action has {} numbers, there is room for {action_len}", policy.action_size()));
+        }
+        // SAFETY: as the caller promises.
+        let seen = unsafe { std::slice::from_raw_parts(observation, observation_len) };
+        let chosen = policy.plan(seen).map_err(|e| e.to_string())?;
+        // SAFETY: as the caller promises, and the length is the one that was asked for.
+        unsafe { std::slice::from_raw_parts_mut(action, action_len) }.copy_from_slice(&chosen);
+        Ok(())
+    };
+    match guarded(plan) {
+        Ok(()) => 0,
+        Err(text) => {
+            // SAFETY: as the caller promises.
+            unsafe { tell(&text, error, error_len) };
+            1
+        }
+    }
+}
+
+/// Forgets what was observed: the next observation is an episode's first.
+///
+/// # Safety
+/// `policy` comes from `wm_load`, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_reset(policy: *mut WmPolicy) {
+    // SAFETY: as the caller promises.
+    if let Some(WmPolicy(policy)) = unsafe { policy.as_mut() } {
+        policy.reset();
+    }
+}
+
+/// How many numbers an observation has.
+///
+/// # Safety
+/// `policy` comes from `wm_load`, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_observation_size(policy: *const WmPolicy) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe { policy.as_ref() }.map_or(0, |p| p.0.observation_size())
+}
+
+/// How many numbers an action has.
+///
+/// # Safety
+/// `policy` comes from `wm_load`, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_action_size(policy: *const WmPolicy) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe { policy.as_ref() }.map_or(0, |p| p.0.action_size())
+}
+
+/// Frees a policy. Null is fine.
+///
+/// # Safety
+/// `policy` comes from `wm_load` and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_free(policy: *mut WmPolicy) {
+    if !policy.is_null() {
+        // SAFETY: as the caller promises.
+        drop(unsafe { Box::from_raw(policy) });
+    }
+}
+
+/// A panic ends at the border to another language.
+fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| Err("a fault inside of wmc".into()))
+}
+
+/// Writes a text with a zero at its end, cut off to what there is room for.
+///
+/// # Safety
+/// `error` is null or has room for `len` bytes.
+unsafe fn tell(text: &str, error: *mut c_char, len: usize) {
+    if error.is_null() || len == 0 {
+        return;
+    }
+    let count = text.len().min(len - 1);
+    // SAFETY: as the caller promises; the text is no longer than the room.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), error, count);
+        error.add(count).write(0);
+    }
+}

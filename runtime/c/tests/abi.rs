@@ -1,0 +1,91 @@
+//! The library from C and from Python, and the header that they see.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use runtime::checkpoint;
+use runtime::run::{Run, Started, Texts};
+use runtime::train::{Config, Trainer};
+
+const STARTER: &str = include_str!("../../../src/starter.wm");
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A run of the starter model with one checkpoint.
+fn run(folder: &Path) -> Run {
+    let dims: Vec<(String, u64)> = [("S", 4), ("H", 3), ("B", 4), ("T", 4)].map(|(n, s)| (n.to_string(), s)).to_vec();
+    let options = dsl::Options { dims: dims.clone(), task: Some("pendulum_swingup".into()), model: None };
+    let model = dsl::check("starter.wm", STARTER, &dsl::NoLoader, &options).models.remove(0);
+    let config = Config::new(model, "pendulum_swingup", 7).unwrap();
+    let texts = Texts { file: "starter.wm".into(), text: STARTER.into(), imports: Vec::new() };
+    let run = Run::create(folder, &Started::new("starter.wm", &config, dims, Vec::new()), &texts).unwrap();
+    let mut trainer = Trainer::new(run.config.clone()).unwrap();
+    (0..10).for_each(|_| drop(trainer.advance().unwrap()));
+    let snapshot = trainer.save();
+    let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.instruction_set(), 0);
+    checkpoint::write(&run.checkpoints(), &manifest, &snapshot).unwrap();
+    run
+}
+
+/// The shared library, which cargo builds beside the tests.
+fn library() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let name = format!("{}wmc_plan{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let places = exe.ancestors().skip(1).take(2).map(|folder| folder.join(&name));
+    places.into_iter().find(|p| p.exists()).unwrap_or_else(|| panic!("no {name} near {}", exe.display()))
+}
+
+fn actions(output: std::process::Output) -> Vec<f64> {
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?} {told}", output.status);
+    String::from_utf8(output.stdout).unwrap().lines().map(|l| l.parse().unwrap()).collect()
+}
+
+/// None, said aloud, where the machine has no such program.
+fn has(program: &str) -> Option<()> {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
+    found.then_some(()).or_else(|| {
+        eprintln!("SKIPPED, there is no `{program}` here");
+        None
+    })
+}
+
+#[test]
+fn c_and_python_plan_as_rust_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(&folder.path().join("run"));
+    let mut policy = run.policy().unwrap();
+    let wanted: Vec<f64> = (0..2).flat_map(|_| policy.plan(&[0.6, -0.8, 0.5]).unwrap()).collect();
+    let library = library();
+    if has("cc").is_some() {
+        let program = folder.path().join("plan");
+        let mut cc = Command::new("cc");
+        cc.arg("-Wall").arg("-Werror").arg("-I").arg(here().join("include")).arg(here().join("tests/plan.c")).arg(&library);
+        let output = cc.arg("-o").arg(&program).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let search = library.parent().unwrap();
+        let output = Command::new(&program).arg(&run.folder).env("LD_LIBRARY_PATH", search).output().unwrap();
+        assert_eq!(actions(output), wanted);
+    }
+    if has("python3").is_some() {
+        let script = here().join("tests/plan.py");
+        let output = Command::new("python3").arg(script).arg(&library).arg(&run.folder).output().unwrap();
+        assert_eq!(actions(output), wanted);
+    }
+}
+
+#[test]
+fn the_header_is_what_the_source_says() {
+    let config = cbindgen::Config::from_file(here().join("cbindgen.toml")).unwrap();
+    let bindings = cbindgen::Builder::new().with_config(config).with_src(here().join("src/lib.rs")).generate().unwrap();
+    let mut made = Vec::new();
+    bindings.write(&mut made);
+    let path = here().join("include/wmc_plan.h");
+    if std::env::var_os("UPDATE_HEADER").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let kept = std::fs::read(&path).unwrap_or_default();
+    assert!(made == kept, "the header is out of date: UPDATE_HEADER=1 cargo test -p wmc-plan writes it");
+}

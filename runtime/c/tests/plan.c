@@ -1,0 +1,29 @@
+// Plans with the run in argv[1]: prints two actions, forgets, and prints the first one again.
+#include <stdio.h>
+
+#include "wmc_plan.h"
+
+int main(int argc, char **argv) {
+  char error[256] = "";
+  if (argc < 2) return 2;
+  WmPolicy *nothing = wm_load("/nowhere", error, sizeof error);
+  if (nothing || !error[0]) return 3;
+  WmPolicy *policy = wm_load(argv[1], error, sizeof error);
+  if (!policy) {
+    fprintf(stderr, "%s\n", error);
+    return 4;
+  }
+  double seen[3] = {0.6, -0.8, 0.5}, action[1];
+  if (wm_observation_size(policy) != 3 || wm_action_size(policy) != 1) return 5;
+  for (int i = 0; i < 2; i++) {
+    if (wm_plan(policy, seen, 3, action, 1, error, sizeof error)) return 6;
+    printf("%.17g\n", action[0]);
+  }
+  if (wm_plan(policy, seen, 2, action, 1, error, sizeof error) != 1 || !error[0]) return 7;
+  if (wm_plan(policy, seen, 3, action, 4, error, sizeof error) != 1) return 8;
+  wm_reset(policy);
+  if (wm_plan(policy, seen, 3, action, 1, 0, 0)) return 9;
+  wm_free(policy);
+  wm_free(0);
+  return 0;
+}

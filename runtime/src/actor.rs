@@ -1,0 +1,161 @@
+//! The side of an agent that acts: observations in, actions out, and what is remembered between them.
+
+use compiler::ir::Role;
+use compiler::lower::Entry;
+use dsl::hir::Model;
+
+use crate::Error;
+use crate::experience::{Layout, Meaning};
+use crate::learner::Learner;
+use crate::program::{Compute, Program, Schedules, State, Tensor};
+
+/// What acting reads of an agent's state.
+const READ: [Role; 3] = [Role::Param, Role::Slow, Role::Running];
+
+#[derive(Debug)]
+pub struct Actor {
+    program: Program,
+    schedules: Schedules,
+    layout: Layout,
+    carries: Vec<Carry>,
+    action: usize,
+    observation: Option<usize>,
+    first: Option<usize>,
+}
+
+/// Something remembered, for each environment.
+#[derive(Debug)]
+struct Carry {
+    input: usize,
+    output: usize,
+    start: Vec<f32>,
+}
+
+impl Actor {
+    /// Acts as in training (with exploration) or as in evaluation, in `batch` environments at once.
+    pub fn new(model: &Model, training: bool, batch: usize, state: &State, compute: Compute) -> Result<Actor, Error> {
+        let entry = if training { Entry::Act } else { Entry::Plan };
+        let mut program = Program::new(model, entry, Some(batch), compute)?;
+        let layout = Layout::of(model)?;
+        let mut carries = Vec::new();
+        for (input, name) in program.with_role(Role::Carry) {
+            let output = program.graph.outputs.iter().position(|o| o.updates == Some(input));
+            let Some(output) = output else {
+                return Err(Error::Unsupported(format!("acting reads `{name}` and never changes it")));
+            };
+            let len = program.shape(input).iter().product::<usize>() / batch;
+            let start = state.get(name).map_or_else(|| vec![0.0; len], |t| t.data.clone());
+            carries.push(Carry { input, output, start });
+        }
+        for (_, name) in program.with_role(Role::Data) {
+            if matches!(layout.field(name).map(|f| f.meaning), Some(Meaning::Reward | Meaning::Terminal | Meaning::Action)) {
+                let told = format!("acting depends on `{name}` of the step before, which is not known when it is remembered");
+                return Err(Error::Unsupported(told));
+            }
+        }
+        let data = |meaning| layout.fields.iter().find(|f| f.meaning == meaning).and_then(|f| program.graph.input(&f.input));
+        let (observation, first) = (data(Meaning::Observation), data(Meaning::First));
+        let action = program.graph.output("action").ok_or_else(|| Error::Kernels("acting gives no action".into()))?;
+        program.load(state, &READ)?;
+        program.instance.prepare();
+        let mut actor = Actor { program, schedules: Schedules::new(model)?, layout, carries, action, observation, first };
+        (0..batch).for_each(|row| actor.begin(row));
+        actor.progress(0.0)?;
+        Ok(actor)
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.program.instance.bytes()
+    }
+
+    /// How far the training has come: what schedules depend on.
+    pub fn progress(&mut self, progress: f64) -> Result<(), Error> {
+        self.program.set("progress", progress);
+        for (name, value) in self.schedules.at(progress)? {
+            self.program.set(&name, value);
+        }
+        Ok(())
+    }
+
+    /// Takes over what was learnt.
+    pub fn follow(&mut self, learner: &mut Learner) {
+        learner.give(&mut self.program, &READ);
+        self.program.instance.prepare();
+    }
+
+    /// Forgets what an environment's episode left.
+    pub fn begin(&mut self, row: usize) {
+        for carry in &self.carries {
+            let len = carry.start.len();
+            self.program.instance.input_mut(carry.input)[row * len..(row + 1) * len].copy_from_slice(&carry.start);
+        }
+    }
+
+    /// Shows an environment's observation.
+    pub fn show(&mut self, row: usize, observation: &[f64], first: bool) -> Result<(), Error> {
+        let wanted = self.layout.observation;
+        if observation.len() != wanted {
+            return Err(Error::Observation { found: observation.len(), wanted });
+        }
+        if let Some(i) = observation.iter().position(|x| !(*x as f32).is_finite()) {
+            return Err(Error::ObservationNotFinite(i));
+        }
+        if let Some(input) = self.observation {
+            let numbers = &mut self.program.instance.input_mut(input)[row * wanted..(row + 1) * wanted];
+            numbers.iter_mut().zip(observation).for_each(|(to, from)| *to = *from as f32);
+        }
+        if let Some(input) = self.first {
+            self.program.instance.input_mut(input)[row] = if first { 1.0 } else { 0.0 };
+        }
+        Ok(())
+    }
+
+    /// Decides for all environments; afterwards the past of each is one step longer.
+    pub fn decide(&mut self, seed: u64, step: u64) -> Result<(), Error> {
+        self.program.instance.run(seed, step);
+        for carry in &self.carries {
+            self.program.instance.copy_output_to_input(carry.output, carry.input);
+        }
+        match self.program.instance.output(self.action).iter().position(|x| !x.is_finite()) {
+            None => Ok(()),
+            Some(i) => {
+                let value = f64::from(self.program.instance.output(self.action)[i]);
+                let place = "while acting; the parameters may have grown too large".to_string();
+                Err(Error::NotFinite { what: format!("entry {i} of the action"), value, update: step, place, span: None })
+            }
+        }
+    }
+
+    /// What was decided for an environment.
+    pub fn action(&self, row: usize) -> &[f32] {
+        let len = self.layout.action;
+        &self.program.instance.output(self.action)[row * len..(row + 1) * len]
+    }
+
+    /// What is remembered, by name.
+    pub fn memory(&mut self) -> State {
+        let named: Vec<(usize, String)> = self.program.with_role(Role::Carry).map(|(n, name)| (n, name.to_string())).collect();
+        let tensor = |(input, name): (usize, String)| {
+            let shape = self.program.shape(input);
+            (name, Tensor { shape, data: self.program.instance.input_mut(input).to_vec() })
+        };
+        named.into_iter().map(tensor).collect()
+    }
+
+    pub fn restore(&mut self, memory: &State) -> Result<(), Error> {
+        self.program.load(memory, &[Role::Carry])
+    }
+}
+
+/// Actions of the model's range as the task's, which is -1..1.
+pub fn to_task(model: &Model, action: &[f32]) -> Vec<f64> {
+    let (low, high) = (model.action.low, model.action.high);
+    action
+        .iter()
+        .map(|a| if (low, high) == (-1.0, 1.0) { f64::from(*a) } else { 2.0 * (f64::from(*a) - low) / (high - low) - 1.0 })
+        .collect()
+}

@@ -1,0 +1,58 @@
+//! What can go wrong, said to people.
+
+use std::path::PathBuf;
+
+use compiler::lower::LowerError;
+use compiler::run::CallError;
+
+use crate::tasks::TaskError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("a fault of the compiler: {0}")]
+    Kernels(String),
+    #[error("the data has a field `{field}`, which no task gives: tasks give obs, r, first, terminal and take the action")]
+    Field { field: String },
+    #[error("the size of {0} is not known: bind it with `--task` or `--dim`")]
+    Unbound(String),
+    #[error("{0}")]
+    Unsupported(String),
+    #[error("the model lists no tasks: give one with `--task`")]
+    NoTask,
+    #[error("there is no task `{name}` in the model; there are {known}")]
+    UnknownTask { name: String, known: String },
+    #[error("there is no setting `{name}`; there are {known}")]
+    Setting { name: String, known: String },
+    #[error("the setting `{name}` is `{found}` and should be {wanted}")]
+    SettingValue { name: String, found: String, wanted: &'static str },
+    #[error("no episode has the {time} observations of a segment: there are {rows} in all, in shorter ones")]
+    NoSegment { time: usize, rows: usize },
+    #[error("the stored experience has {rows} rows, which do not fit a capacity of {capacity}")]
+    Stored { rows: usize, capacity: usize },
+    #[error("`{what}` is not finite ({value}) at update {update}: {place}")]
+    NotFinite { what: String, value: f64, update: u64, place: String, span: Option<dsl::source::Span> },
+    #[error("the observation has {found} numbers and should have {wanted}")]
+    Observation { found: usize, wanted: usize },
+    #[error("the observation is not finite: its entry {0} is no number")]
+    ObservationNotFinite(usize),
+    #[error("{}: {reason}", path.display())]
+    File { path: PathBuf, reason: String },
+    #[error("`{}` is no run: {reason}", path.display())]
+    NoRun { path: PathBuf, reason: String },
+    #[error("no checkpoint of `{}` can be used:\n{reasons}", path.display())]
+    NoCheckpoint { path: PathBuf, reasons: String },
+    #[error("the checkpoint does not fit the model: {0}")]
+    Misfit(String),
+}
+
+impl Error {
+    pub(crate) fn file(path: impl Into<PathBuf>, reason: impl std::fmt::Display) -> Error {
+        Error::File { path: path.into(), reason: reason.to_string() }
+    }
+}

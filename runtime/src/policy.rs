@@ -1,0 +1,51 @@
+//! A trained model as a library: an observation in, an action out, and the memory carried between them.
+
+use dsl::hir::Model;
+
+use crate::Error;
+use crate::actor::{Actor, to_task};
+use crate::program::{Compute, State, acting};
+
+/// Decides for one environment. No file, no clock and no network is touched once it is there.
+#[derive(Debug)]
+pub struct Policy {
+    model: Model,
+    actor: Actor,
+    seed: u64,
+    step: u64,
+    first: bool,
+}
+
+impl Policy {
+    /// From a checked model and what it learnt: parameters, slow copies and running statistics by name.
+    pub fn new(model: &Model, learnt: &State, progress: f64, seed: u64, compute: Compute) -> Result<Policy, Error> {
+        let state = acting(model, learnt)?;
+        let mut actor = Actor::new(model, false, 1, &state, compute)?;
+        actor.progress(progress)?;
+        Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true })
+    }
+
+    /// The action for an observation, in the task's range of -1..1. What was remembered of the observations before it counts.
+    pub fn plan(&mut self, observation: &[f64]) -> Result<Vec<f64>, Error> {
+        self.actor.show(0, observation, self.first)?;
+        self.actor.decide(self.seed, self.step)?;
+        self.first = false;
+        self.step += 1;
+        Ok(to_task(&self.model, self.actor.action(0)).into_iter().map(|a| a.clamp(-1.0, 1.0)).collect())
+    }
+
+    /// Forgets the past: the next observation is an episode's first.
+    pub fn reset(&mut self) {
+        self.actor.begin(0);
+        self.first = true;
+    }
+
+    /// How many numbers an observation has.
+    pub fn observation_size(&self) -> usize {
+        self.actor.layout().observation
+    }
+
+    pub fn action_size(&self) -> usize {
+        self.actor.layout().action
+    }
+}

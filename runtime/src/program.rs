@@ -1,0 +1,136 @@
+//! An entry point that is ready to run, its inputs and outputs by name.
+
+use std::collections::BTreeMap;
+
+use compiler::backend::cpu::Instance;
+use compiler::interp::{self, Array, Clock};
+use compiler::ir::{self, Role};
+use compiler::kernel::fuse::{Level, fuse};
+use compiler::lower::{Entry, Options, lower};
+use dsl::hir::Model;
+
+use crate::Error;
+
+/// How programs are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compute {
+    pub level: Level,
+    pub threads: usize,
+}
+
+impl Default for Compute {
+    fn default() -> Compute {
+        Compute { level: Level::Mega, threads: std::thread::available_parallelism().map_or(1, |n| n.get()) }
+    }
+}
+
+/// An array with its shape.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tensor {
+    pub shape: Vec<usize>,
+    pub data: Vec<f32>,
+}
+
+/// Arrays by name: parameters, slow copies, slots of optimisers, running statistics, carries.
+pub type State = BTreeMap<String, Tensor>;
+
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) graph: ir::Program,
+    pub(crate) instance: Instance,
+}
+
+impl Program {
+    pub(crate) fn new(model: &Model, entry: Entry, batch: Option<usize>, compute: Compute) -> Result<Program, Error> {
+        let mut graph = lower(model, entry, Options { batch, ..Options::default() })?;
+        compiler::simplify::simplify(&mut graph);
+        let kernels = fuse(&graph, compute.level).map_err(|e| Error::Kernels(e.to_string()))?;
+        let instance = Instance::new(&kernels, compute.threads).map_err(|e| Error::Kernels(e.to_string()))?;
+        Ok(Program { graph, instance })
+    }
+
+    pub(crate) fn shape(&self, input: usize) -> Vec<usize> {
+        self.graph.inputs[input].axes.iter().map(|a| self.graph.size(*a)).collect()
+    }
+
+    /// Numbers of the inputs with a role.
+    pub(crate) fn with_role(&self, role: Role) -> impl Iterator<Item = (usize, &str)> {
+        let inputs = self.graph.inputs.iter().enumerate();
+        inputs.filter(move |(_, i)| i.role == role).map(|(n, i)| (n, i.name.as_str()))
+    }
+
+    /// Outputs with a prefix, by what comes after it.
+    pub(crate) fn with_prefix(&self, prefix: &str) -> Vec<(String, usize)> {
+        let named = |(n, o): (usize, &ir::Output)| Some((o.name.strip_prefix(prefix)?.to_string(), n));
+        self.graph.outputs.iter().enumerate().filter_map(named).collect()
+    }
+
+    /// Gives an input a single number, where the program has it.
+    pub(crate) fn set(&mut self, name: &str, value: f64) {
+        if let Some(input) = self.graph.input(name) {
+            self.instance.input_mut(input).fill(value as f32);
+        }
+    }
+
+    /// Gives the inputs of these roles the numbers of a state.
+    pub(crate) fn load(&mut self, state: &State, roles: &[Role]) -> Result<(), Error> {
+        let wanted: Vec<(usize, String)> =
+            roles.iter().flat_map(|r| self.with_role(*r)).map(|(n, name)| (n, name.to_string())).collect();
+        for (input, name) in wanted {
+            let shape = self.shape(input);
+            let found = state.get(&name).ok_or_else(|| Error::Misfit(format!("it has no `{name}`")))?;
+            if found.shape != shape {
+                return Err(Error::Misfit(format!("`{name}` has the shape {:?} and should have {shape:?}", found.shape)));
+            }
+            self.instance.input_mut(input).copy_from_slice(&found.data);
+        }
+        Ok(())
+    }
+}
+
+/// The state that a model starts with: what the language says about parameters, slow copies like their parameters, empty slots.
+pub fn initial(model: &Model, seed: u64) -> Result<State, Error> {
+    let mut state: State = compiler::run::initial(model, seed)?
+        .into_iter()
+        .map(|(name, t)| (name, Tensor { shape: t.shape, data: t.data.iter().map(|x| *x as f32).collect() }))
+        .collect();
+    let params: Vec<(String, Tensor)> =
+        state.iter().filter_map(|(n, t)| Some((n.strip_prefix("param.")?.to_string(), t.clone()))).collect();
+    for (path, tensor) in params {
+        for optimizer in &model.optimizers {
+            let trains = optimizer.params.iter().any(|(p, _)| model.params[p.0 as usize].path == path);
+            for slot in optimizer.rule.slots.iter().filter(|_| trains) {
+                let empty = Tensor { shape: tensor.shape.clone(), data: vec![0.0; tensor.data.len()] };
+                state.insert(format!("slot.{}.{slot}.{path}", optimizer.name), empty);
+            }
+        }
+        state.insert(format!("slow.{path}"), tensor);
+    }
+    Ok(state)
+}
+
+/// What acting starts from: what was learnt, and carries as the language says.
+pub fn acting(model: &Model, learnt: &State) -> Result<State, Error> {
+    let mut state = initial(model, 0)?;
+    state.retain(|name, _| name.starts_with("carry."));
+    state.extend(learnt.iter().map(|(name, t)| (name.clone(), t.clone())));
+    Ok(state)
+}
+
+/// Schedules as functions of the training's progress.
+#[derive(Debug)]
+pub(crate) struct Schedules(ir::Program);
+
+impl Schedules {
+    pub(crate) fn new(model: &Model) -> Result<Schedules, Error> {
+        Ok(Schedules(lower(model, Entry::Schedules, Options::default())?))
+    }
+
+    /// Names with their values.
+    pub(crate) fn at(&self, progress: f64) -> Result<Vec<(String, f64)>, Error> {
+        let inputs: Vec<Array<f64>> = self.0.inputs.iter().map(|_| Array { axes: Vec::new(), data: vec![progress] }).collect();
+        let values = interp::run(&self.0, &inputs, &BTreeMap::new(), Clock { seed: 0, step: 0 })
+            .map_err(compiler::run::CallError::from)?;
+        Ok(self.0.outputs.iter().zip(values).map(|(o, a)| (o.name.clone(), a.data[0])).collect())
+    }
+}

@@ -1,0 +1,190 @@
+//! Records of a run: one JSON object a line in `log.jsonl`, and the same numbers in an event file of TensorBoard's.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::train::Evaluation;
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Line {
+    /// An episode of the training ended.
+    Episode { step: u64, r#return: f64 },
+    /// Means of losses, objectives and metrics over the updates since the last such line.
+    Losses { step: u64, updates: u64, means: Vec<(String, f64)> },
+    Evaluation {
+        #[serde(flatten)]
+        evaluation: Evaluation,
+        mean: f64,
+        /// The area under the curve so far, divided by the steps.
+        auc: f64,
+        /// Since the start or the last resumption.
+        seconds: f64,
+    },
+}
+
+#[derive(Debug)]
+pub struct Records {
+    path: PathBuf,
+    file: File,
+    events: Events,
+}
+
+impl Records {
+    /// Goes on with the log of a folder from its byte `from` on; what comes after it belongs to nothing that was saved.
+    pub fn open(folder: &Path, from: u64) -> Result<Records, Error> {
+        let path = folder.join("log.jsonl");
+        let open = || -> std::io::Result<File> {
+            let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+            file.set_len(from)?;
+            file.seek(SeekFrom::End(0))?;
+            Ok(file)
+        };
+        let file = open().map_err(|e| Error::file(&path, e))?;
+        Ok(Records { file, path, events: Events::create(folder)? })
+    }
+
+    pub fn write(&mut self, line: &Line) -> Result<(), Error> {
+        let text = serde_json::to_string(line).map_err(|e| Error::file(&self.path, e))? + "\n";
+        self.file.write_all(text.as_bytes()).map_err(|e| Error::file(&self.path, e))?;
+        match line {
+            Line::Episode { step, r#return } => self.events.scalars(*step, &[("train/return", *r#return)]),
+            Line::Losses { step, means, .. } => {
+                let named: Vec<(String, f64)> = means.iter().map(|(n, x)| (n.replacen('.', "/", 1), *x)).collect();
+                self.events.scalars(*step, &named.iter().map(|(n, x)| (n.as_str(), *x)).collect::<Vec<_>>())
+            }
+            Line::Evaluation { evaluation, mean, auc, .. } => {
+                let metrics = evaluation.metrics.iter().filter(|(_, x)| x.len() == 1);
+                let named: Vec<(String, f64)> = metrics.map(|(n, x)| (format!("metric/{n}"), f64::from(x[0]))).collect();
+                let all = named.iter().map(|(n, x)| (n.as_str(), *x)).chain([("eval/return", *mean), ("eval/auc", *auc)]);
+                self.events.scalars(evaluation.step, &all.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// How long the log is, once it is on the disk.
+    pub fn flush(&mut self) -> Result<u64, Error> {
+        self.file.sync_data().and_then(|()| self.file.stream_position()).map_err(|e| Error::file(&self.path, e))
+    }
+}
+
+/// The lines of a run's log. A last line that was cut off is left out.
+pub fn read(folder: &Path) -> Result<Vec<Line>, Error> {
+    let path = folder.join("log.jsonl");
+    let text = fs::read_to_string(&path).map_err(|e| Error::file(&path, e))?;
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let lines = whole.lines().enumerate();
+    lines.map(|(n, l)| serde_json::from_str(l).map_err(|e| Error::file(&path, format!("line {}: {e}", n + 1)))).collect()
+}
+
+/// An event file: records of a length, a checksum, a protocol buffer and another checksum.
+#[derive(Debug)]
+struct Events {
+    path: PathBuf,
+    file: File,
+}
+
+impl Events {
+    fn create(folder: &Path) -> Result<Events, Error> {
+        let now = seconds();
+        let path = folder.join(format!("events.out.tfevents.{:010}.{}.wmc", now as u64, std::process::id()));
+        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(|e| Error::file(&path, e))?;
+        let mut events = Events { path, file };
+        // `Event { wall_time = 1, file_version = 3 }`.
+        let mut event = double(1, now);
+        event.extend(bytes(3, b"brain.Event:2"));
+        events.record(&event)?;
+        Ok(events)
+    }
+
+    /// `Event { wall_time = 1, step = 2, summary = 5 { value = 1 { tag = 1, simple_value = 2 } } }`.
+    fn scalars(&mut self, step: u64, values: &[(&str, f64)]) -> Result<(), Error> {
+        let mut summary = Vec::new();
+        for (tag, value) in values {
+            let mut one = bytes(1, tag.as_bytes());
+            one.push(2 << 3 | 5);
+            one.extend((*value as f32).to_le_bytes());
+            summary.extend(bytes(1, &one));
+        }
+        let mut event = double(1, seconds());
+        event.push(2 << 3);
+        event.extend(varint(step));
+        event.extend(bytes(5, &summary));
+        self.record(&event)
+    }
+
+    fn record(&mut self, event: &[u8]) -> Result<(), Error> {
+        let length = (event.len() as u64).to_le_bytes();
+        let parts = [&length[..], &masked(&length).to_le_bytes(), event, &masked(event).to_le_bytes()].concat();
+        self.file.write_all(&parts).map_err(|e| Error::file(&self.path, e))
+    }
+}
+
+fn seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+fn double(field: u8, x: f64) -> Vec<u8> {
+    [&[field << 3 | 1][..], &x.to_le_bytes()].concat()
+}
+
+fn bytes(field: u8, content: &[u8]) -> Vec<u8> {
+    [&[field << 3 | 2][..], &varint(content.len() as u64), content].concat()
+}
+
+fn varint(mut x: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    while x >= 0x80 {
+        out.push(x as u8 | 0x80);
+        x >>= 7;
+    }
+    out.push(x as u8);
+    out
+}
+
+/// TensorFlow's checksum: CRC-32C, turned and moved so that the checksum of a checksum is no fixed point.
+fn masked(data: &[u8]) -> u32 {
+    let crc = data.iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 })
+    });
+    (!crc).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_those_of_tensorflow() {
+        // The check value of CRC-32C is 0xe3069283.
+        assert_eq!(masked(b"123456789"), 0xe306_9283_u32.rotate_right(15).wrapping_add(0xa282_ead8));
+        assert_eq!(varint(300), [0xac, 0x02]);
+    }
+
+    #[test]
+    fn lines_come_back_and_a_resumed_log_forgets_what_was_not_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut records = Records::open(folder.path(), 0).unwrap();
+        let evaluation = Evaluation { step: 5, returns: vec![1.0, 2.5], metrics: vec![("mse[3]".into(), vec![0.5])] };
+        let lines = [
+            Line::Episode { step: 3, r#return: 0.1 + 0.2 },
+            Line::Evaluation { mean: evaluation.mean(), evaluation, auc: 1.75, seconds: 0.25 },
+            Line::Losses { step: 6, updates: 2, means: vec![("loss.dyn".into(), 0.5)] },
+        ];
+        records.write(&lines[0]).unwrap();
+        records.write(&lines[1]).unwrap();
+        let saved = records.flush().unwrap();
+        records.write(&lines[2]).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), lines);
+        let mut again = Records::open(folder.path(), saved).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), lines[..2]);
+        again.write(&lines[2]).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), lines);
+    }
+}

@@ -1,0 +1,114 @@
+//! Any MJCF model as a task, with a reward that is said in the settings of the task.
+//!
+//! It observes positions, velocities and all sensors, in this order. The reward of a control step is the weighted sum of sensors (the first
+//! number of each), less `control_cost` times the squared action. An episode is over where a sensor falls below its bound. What cannot be
+//! said this way is an implementation of [`Task`].
+
+use std::path::Path;
+
+use super::library::{data, model};
+use super::physics::Physics;
+use super::{Installed, MujocoError};
+use crate::tasks::{Outcome, Perturbation, Spec, Task, TaskError, draws};
+
+/// What the settings say.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rules {
+    /// The model's file.
+    pub file: String,
+    /// Physics steps of a control step.
+    pub substeps: usize,
+    /// Sensors with their weights.
+    pub rewards: Vec<(String, f64)>,
+    pub control_cost: f64,
+    /// Sensors with the bounds below which an episode is over.
+    pub ends_below: Vec<(String, f64)>,
+    /// Positions and velocities start within plus or minus this of the model's own.
+    pub noise: f64,
+}
+
+#[derive(Debug)]
+pub struct Mjcf {
+    spec: Spec,
+    rules: Rules,
+    physics: Physics,
+    /// Places of the sensors.
+    rewards: Vec<(usize, f64)>,
+    ends_below: Vec<(usize, f64)>,
+    kick: f64,
+}
+
+impl Mjcf {
+    pub fn open(name: &str, rules: &Rules, installed: &Installed) -> Result<Mjcf, TaskError> {
+        let physics = Physics::open(installed, Path::new(&rules.file))?;
+        let places = |all: &[(String, f64)]| -> Result<Vec<(usize, f64)>, MujocoError> {
+            all.iter().map(|(sensor, x)| Ok((physics.sensor(name, sensor)?, *x))).collect()
+        };
+        let (rewards, ends_below) = (places(&rules.rewards)?, places(&rules.ends_below)?);
+        let observation = physics.position().len() + physics.velocity().len() + physics.sensors().len();
+        let spec = Spec { name: name.into(), observation, action: physics.count(model::NU) };
+        let mut task = Mjcf { spec, rules: rules.clone(), physics, rewards, ends_below, kick: 0.0 };
+        task.reset(0)?;
+        Ok(task)
+    }
+}
+
+impl Task for Mjcf {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn reset(&mut self, seed: u64) -> Result<(), TaskError> {
+        let mut uniform = draws(&self.spec.name, seed);
+        self.physics.reset();
+        for (field, count, size) in
+            [(data::QPOS, model::NQ, self.rules.noise), (data::QVEL, model::NV, self.rules.noise + self.kick)]
+        {
+            let count = self.physics.count(count);
+            self.physics.of_data_mut(field, count).iter_mut().for_each(|x| *x += size * (2.0 * uniform() - 1.0));
+        }
+        self.physics.forward();
+        Ok(())
+    }
+
+    fn step(&mut self, action: &[f64]) -> Result<Outcome, TaskError> {
+        self.physics.of_data_mut(data::CTRL, action.len()).copy_from_slice(action);
+        self.physics.step(self.rules.substeps.max(1));
+        let sensors = self.physics.sensors();
+        let gained: f64 = self.rewards.iter().map(|(at, weight)| weight * sensors[*at]).sum();
+        let effort: f64 = action.iter().map(|a| a * a).sum();
+        let terminal = self.ends_below.iter().any(|(at, bound)| sensors[*at] < *bound);
+        Ok(Outcome { reward: gained - self.rules.control_cost * effort, terminal })
+    }
+
+    fn observe(&self, observation: &mut [f64]) {
+        let all = [self.physics.position(), self.physics.velocity(), self.physics.sensors()];
+        observation.iter_mut().zip(all.into_iter().flatten()).for_each(|(to, from)| *to = *from);
+    }
+
+    fn save(&self) -> Vec<f64> {
+        self.physics.save()
+    }
+
+    fn restore(&mut self, state: &[f64]) -> Result<(), TaskError> {
+        let wanted = self.physics.saved_len();
+        if state.len() != wanted {
+            return Err(TaskError::State { task: self.spec.name.clone(), found: state.len(), wanted });
+        }
+        self.physics.restore(state);
+        Ok(())
+    }
+
+    fn perturb(&mut self, change: Perturbation) -> Result<(), TaskError> {
+        match change {
+            Perturbation::Kick(speed) => self.kick = speed,
+            change if self.physics.change(change) => {}
+            _ => return Err(change.refused(&self.spec, "that is a change of the environment around it")),
+        }
+        Ok(())
+    }
+
+    fn energy(&mut self) -> Option<f64> {
+        Some(self.physics.energy())
+    }
+}

@@ -1,0 +1,99 @@
+//! What to train, where, with which settings.
+
+use dsl::hir::{self, Model, Setting, Train};
+
+use crate::Error;
+use crate::program::Compute;
+use crate::tasks::{Environment, Settings, TaskError, suite};
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub model: Model,
+    pub task: String,
+    pub environment: Settings,
+    pub train: Train,
+    pub seed: u64,
+    pub compute: Compute,
+}
+
+/// A setting that was changed: its name, and its values before and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub name: String,
+    pub from: String,
+    pub to: String,
+}
+
+impl Config {
+    const TRAIN: [&str; 6] = ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes"];
+    const TASK: [&str; 7] = ["repeat", "length", "reward", "reward_scale", "delay", "mask", "physics"];
+
+    /// Training of a model whose sizes are those of its task.
+    pub fn new(model: Model, task: &str, seed: u64) -> Result<Config, Error> {
+        let environment = Settings::of(task_of(&model, Some(task))?)?;
+        let train = model.settings.clone();
+        Ok(Config { task: task.to_string(), environment, train, seed, compute: Compute::default(), model })
+    }
+
+    /// `steps=2000`: changes a setting of `train` or of the task.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<Change, Error> {
+        let change = |from: String| Change { name: name.to_string(), from, to: value.to_string() };
+        if let Some(place) = self.train_setting(name) {
+            let wrong = || Error::SettingValue { name: name.into(), found: value.into(), wanted: "a whole number from 1 on" };
+            let number: u64 = value.replace('_', "").parse().map_err(|_| wrong())?;
+            if number == 0 && name != "seed_steps" {
+                return Err(wrong());
+            }
+            let old = std::mem::replace(place, number);
+            return Ok(change(old.to_string()));
+        }
+        if !Config::TASK.contains(&name) {
+            let known = [&Config::TRAIN[..], &Config::TASK[..]].concat().join(", ");
+            return Err(Error::Setting { name: name.into(), known });
+        }
+        let setting = match value.parse::<f64>() {
+            Ok(number) => Setting::Number(number),
+            Err(_) => Setting::Text(value.to_string()),
+        };
+        let before = self.environment.shown(name);
+        self.environment.set(&self.task, name, &setting)?;
+        Ok(change(before))
+    }
+
+    fn train_setting(&mut self, name: &str) -> Option<&mut u64> {
+        let t = &mut self.train;
+        Some(match name {
+            "steps" => &mut t.steps,
+            "seed_steps" => &mut t.seed_steps,
+            "every" => &mut t.every,
+            "updates" => &mut t.updates,
+            "eval_every" => &mut t.eval_every,
+            "eval_episodes" => &mut t.eval_episodes,
+            _ => return None,
+        })
+    }
+
+    /// A new environment of the task, whose sizes must be the model's.
+    pub fn environment(&self, seed: u64) -> Result<Environment, Error> {
+        let task = suite::task(&self.task, &self.environment)?;
+        let layout = crate::experience::Layout::of(&self.model)?;
+        let spec = task.spec();
+        for (what, found, wanted) in
+            [("observations", spec.observation, layout.observation), ("actions", spec.action, layout.action)]
+        {
+            if found != wanted {
+                return Err(TaskError::Size { task: self.task.clone(), what, found, wanted }.into());
+            }
+        }
+        Ok(Environment::new(task, self.environment.clone(), seed)?)
+    }
+}
+
+/// The task of that name, or the model's first.
+pub fn task_of<'m>(model: &'m Model, name: Option<&str>) -> Result<&'m hir::Task, Error> {
+    let Some(name) = name else { return model.tasks.first().ok_or(Error::NoTask) };
+    model.tasks.iter().find(|t| t.name == name).ok_or_else(|| Error::UnknownTask {
+        name: name.to_string(),
+        known: model.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", "),
+    })
+}

@@ -1,0 +1,20 @@
+//! Training: a loop that does what the checked model says, one decision at a time.
+//!
+//! | file | subject |
+//! |---|---|
+//! | [`config`] | what to train, where, with which settings |
+//! | [`trainer`] | the loop: act, store, update, evaluate |
+//! | [`evaluator`] | episodes without exploration on environments of their own, metrics on them |
+//! | [`on_policy`] | updates from rollouts: recorded values, epochs, minibatches |
+//! | [`snapshot`] | everything a run depends on, to go on to the same bits |
+
+mod config;
+mod evaluator;
+mod on_policy;
+mod snapshot;
+mod trainer;
+
+pub use config::{Change, Config, task_of};
+pub use evaluator::{Evaluation, Evaluator, area};
+pub use snapshot::{Counters, Snapshot};
+pub use trainer::{Report, Times, Trainer};

@@ -1,0 +1,230 @@
+//! Arguments of the commands that train models and use what they learnt.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use compiler::kernel::fuse::Level;
+
+use super::{Roots, Sizes, level};
+
+/// Train a model on a task
+///
+/// The loop does what the file says: `source`, `train`, `act`, `optimizer`, `tasks`. A run is a folder with the model's text, a log,
+/// a learning curve and checkpoints; a run that was stopped or killed goes on from its last checkpoint to the same bits.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc train models/hamworld_small.wm                       the model's first task, its first seed
+  wmc train models/sac.wm --task reacher-easy --seed 8
+  wmc train models/hamworld.wm --set steps=20000 --set eval_every=2000 --out runs/long
+  wmc train --resume runs/long                             go on
+  wmc train --resume runs/long --set steps=40000           go on for longer")]
+pub(crate) struct Train {
+    /// The `.wm` file; not with `--resume`
+    #[arg(value_name = "FILE", required_unless_present = "resume", conflicts_with = "resume")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// The model to train, where the file has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(crate) roots: Roots,
+
+    /// The seed of the run; otherwise the model's first
+    #[arg(long, conflicts_with_all = ["resume", "all_seeds"])]
+    pub(crate) seed: Option<u64>,
+
+    /// A run for each of the model's seeds, one after the other
+    #[arg(long, conflicts_with_all = ["resume", "out"])]
+    pub(crate) all_seeds: bool,
+
+    /// The folder of the run; otherwise runs/MODEL-TASK-SEED
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Go on with a run from its last checkpoint
+    #[arg(long, value_name = "RUN")]
+    pub(crate) resume: Option<PathBuf>,
+
+    /// Change a setting of `train` or of the task: `--set steps=20000`, `--set repeat=2`, `--set reward=sum`
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) set: Vec<(String, String)>,
+
+    /// Decisions between checkpoints; otherwise one at every evaluation
+    #[arg(long, value_name = "STEPS")]
+    pub(crate) save_every: Option<u64>,
+
+    /// How much goes into one kernel; results are the same
+    #[arg(long, value_name = "LEVEL", default_value = "mega", value_parser = level())]
+    pub(crate) level: Level,
+
+    /// Threads; otherwise as many as the machine has. Results are the same for any number
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+
+    /// Say nothing but how it ended
+    #[arg(long)]
+    pub(crate) quiet: bool,
+
+    /// Write the log's lines to standard output
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) json: bool,
+}
+
+/// Evaluate a trained model: episodes without exploration
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc eval runs/hamworld_small-cartpole_swingup-7 --episodes 10
+  wmc eval runs/hamworld_small-cartpole_swingup-7 --ood all
+  wmc eval runs/hamworld_small-cartpole_swingup-7 --ood mass=0.7 --ood delay=2")]
+pub(crate) struct Eval {
+    /// The folder of a run
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+
+    /// Another task with the same sizes
+    #[arg(long, value_name = "NAME")]
+    pub(crate) task: Option<String>,
+
+    /// Episodes; otherwise as many as the model evaluates
+    #[arg(long, value_name = "N")]
+    pub(crate) episodes: Option<u64>,
+
+    /// Change the task: mass=0.7, damping=2, actuator=1.3, friction=0.5, kick=5, delay=2, mask=0.3, or `all` changes that the task is
+    /// tested under, one after the other
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) ood: Vec<String>,
+
+    /// What the episodes' starts depend on
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Write one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Decide with a trained model
+///
+/// One observation gives one action. With `--stream`, every line of standard input is an observation (a JSON array of numbers, or
+/// `{"obs": [..], "first": true}` where an episode starts) and every line of standard output its action; what the model
+/// remembers is carried from line to line.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc plan runs/hamworld_small-cartpole_swingup-7 --obs 0,-1,0,0,0
+  robot | wmc plan runs/hamworld_small-cartpole_swingup-7 --stream | robot-motors")]
+pub(crate) struct Plan {
+    /// The folder of a run
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+
+    /// The numbers of an observation
+    #[arg(
+        long,
+        value_name = "NUMBERS",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        required_unless_present = "stream",
+        conflicts_with = "stream"
+    )]
+    pub(crate) obs: Vec<f64>,
+
+    /// Observations from standard input, one a line
+    #[arg(long)]
+    pub(crate) stream: bool,
+}
+
+/// Compare what a trained model imagines with what happens: its metrics on fresh episodes
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc rollout runs/hamworld_small-cartpole_swingup-7 --episodes 10")]
+pub(crate) struct Rollout {
+    /// The folder of a run
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+
+    /// Episodes; otherwise as many as the model evaluates
+    #[arg(long, value_name = "N")]
+    pub(crate) episodes: Option<u64>,
+
+    /// What the episodes' starts depend on
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Write one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List runs
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc runs                             those in ./runs
+  wmc runs /data/runs --json | jq .return")]
+pub(crate) struct Runs {
+    /// The folder that they are in
+    #[arg(value_name = "DIR", default_value = "runs")]
+    pub(crate) folder: PathBuf,
+
+    /// Write one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Draw learning curves; runs that differ in their seed alone share a curve, with a band from the least to the most
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc plot runs/sac-cartpole_swingup-*  --svg sac.svg")]
+pub(crate) struct Plot {
+    /// Folders of runs
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+
+    /// Where the drawing is written
+    #[arg(long, value_name = "OUT.svg", default_value = "curves.svg")]
+    pub(crate) svg: PathBuf,
+}
+
+/// List tasks, or install MuJoCo for those that need it
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  wmc tasks            which there are, and what they need
+  wmc tasks install    fetch MuJoCo"
+)]
+pub(crate) struct Tasks {
+    #[command(subcommand)]
+    pub(crate) command: Option<TasksCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TasksCommand {
+    /// List tasks and what they need
+    List,
+    /// Fetch MuJoCo and the control suite's models with pip into the cache folder, and check their hashes
+    Install,
+}
+
+/// Say what this machine has for training and planning, and what to do about what is missing
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc doctor")]
+pub(crate) struct Doctor {}
+
+/// `steps=2000`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write a setting as NAME=VALUE, as in steps=20000")?;
+    Ok((name.trim().to_string(), value.trim().to_string()))
+}

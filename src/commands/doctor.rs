@@ -1,0 +1,15 @@
+//! `wmc doctor`: what this machine has, and what to do about what is missing.
+
+use runtime::doctor::{Finding, examine};
+
+use crate::output::{Exit, Output};
+
+pub(crate) fn run(out: &mut Output) -> Exit {
+    for Finding { what, found, advice } in examine() {
+        out.say(format!("{what:16}  {found}\n"));
+        if let Some(advice) = advice {
+            out.say(format!("{:16}    {advice}\n", ""));
+        }
+    }
+    Exit::Fine
+}

@@ -1,0 +1,82 @@
+//! `wmc eval`: episodes of a trained model, on its task or on one that was changed.
+
+use runtime::Error;
+use runtime::run::Run;
+use runtime::tasks::Perturbation;
+use runtime::train::{Evaluation, Evaluator, Snapshot};
+
+use crate::cli::Eval;
+use crate::commands::{help_for, newest, open_run};
+use crate::output::{Exit, Output};
+
+pub(crate) fn run(arguments: &Eval, out: &mut Output) -> Exit {
+    let Some(mut run) = open_run(&arguments.run, out) else { return Exit::Bad };
+    let Some((_, snapshot)) = newest(&run, out) else { return Exit::Bad };
+    if let Some(task) = &arguments.task {
+        run.config.task = task.replace('-', "_");
+    }
+    let changes = match changes(&run.config.task, &arguments.ood) {
+        Ok(changes) => changes,
+        Err(error) => {
+            out.error(&error.to_string(), "see `wmc help eval`");
+            return Exit::Bad;
+        }
+    };
+    for change in changes {
+        match evaluate(&run, &snapshot, arguments.episodes, arguments.seed, change) {
+            Ok(evaluation) => say(&run, change, &evaluation, arguments.json, out),
+            Err(error) => {
+                out.error(&error.to_string(), &help_for(&error, &run.sources));
+                return Exit::Bad;
+            }
+        }
+    }
+    Exit::Fine
+}
+
+/// The task as it is, or each of the changes.
+fn changes(task: &str, asked: &[String]) -> Result<Vec<Option<Perturbation>>, Error> {
+    if asked.is_empty() {
+        return Ok(vec![None]);
+    }
+    let mut all = Vec::new();
+    for text in asked {
+        match text.as_str() {
+            "all" => all.extend(std::iter::once(None).chain(Perturbation::of_task(task).into_iter().map(Some))),
+            text => all.push(Some(Perturbation::parse(text)?)),
+        }
+    }
+    Ok(all)
+}
+
+/// Runs episodes of what was learnt.
+pub(super) fn evaluate(
+    run: &Run,
+    snapshot: &Snapshot,
+    episodes: Option<u64>,
+    seed: u64,
+    change: Option<Perturbation>,
+) -> Result<Evaluation, Error> {
+    let mut config = run.config.clone();
+    config.train.eval_episodes = episodes.unwrap_or(config.train.eval_episodes).max(1);
+    config.seed = seed;
+    let state = runtime::program::acting(&config.model, &snapshot.learnt)?;
+    let mut evaluator = Evaluator::new(&config, &state)?;
+    if let Some(change) = change {
+        evaluator.perturb(change)?;
+    }
+    let progress = snapshot.counters.step as f64 / config.train.steps as f64;
+    evaluator.run(0, snapshot.counters.step, progress)
+}
+
+fn say(run: &Run, change: Option<Perturbation>, evaluation: &Evaluation, json: bool, out: &mut Output) {
+    let change = change.map_or("nominal".to_string(), |c| c.to_string());
+    if json {
+        let line = serde_json::json!({ "task": run.config.task, "change": change, "step": evaluation.step, "mean": evaluation.mean(), "returns": evaluation.returns });
+        out.say(format!("{line}\n"));
+        return;
+    }
+    let returns: Vec<String> = evaluation.returns.iter().map(|r| format!("{r:.1}")).collect();
+    let line = format!("{} {change:14}  return {:7.2}  of {}\n", run.config.task, evaluation.mean(), returns.join(" "));
+    out.say(line);
+}

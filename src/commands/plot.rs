@@ -1,0 +1,42 @@
+//! `wmc plot`: learning curves of runs.
+
+use std::collections::BTreeMap;
+
+use runtime::records::{self, Line};
+
+use crate::cli::Plot;
+use crate::commands::open_run;
+use crate::output::{Exit, Output};
+use crate::train::curves::{Curve, draw};
+
+pub(crate) fn run(arguments: &Plot, out: &mut Output) -> Exit {
+    // Runs of one model and task, whatever their seeds.
+    let mut groups: BTreeMap<String, Vec<Vec<(f64, f64)>>> = BTreeMap::new();
+    for path in &arguments.runs {
+        let Some(run) = open_run(path, out) else { return Exit::Bad };
+        let lines = match records::read(&run.folder) {
+            Ok(lines) => lines,
+            Err(error) => {
+                out.error(&error.to_string(), "the run has no log yet");
+                return Exit::Bad;
+            }
+        };
+        let points = lines.iter().filter_map(|line| match line {
+            Line::Evaluation { evaluation, mean, .. } => Some((evaluation.step as f64, *mean)),
+            Line::Episode { .. } | Line::Losses { .. } => None,
+        });
+        let name = format!("{} on {}", run.started.model, run.started.task);
+        groups.entry(name).or_default().push(points.collect());
+    }
+    let curves: Vec<Curve> = groups.into_iter().map(|(name, runs)| Curve::of(name, &runs)).collect();
+    if curves.iter().all(|c| c.points.is_empty()) {
+        out.error("none of the runs has been evaluated", "wait for the first evaluation");
+        return Exit::Bad;
+    }
+    if let Err(error) = std::fs::write(&arguments.svg, draw(&curves)) {
+        out.error(&format!("cannot write `{}`: {error}", arguments.svg.display()), "choose another place with `--svg`");
+        return Exit::Bad;
+    }
+    out.say(format!("{}\n", arguments.svg.display()));
+    Exit::Fine
+}

@@ -1,0 +1,33 @@
+//! `wmc rollout`: what a trained model imagines against what happens, by its own metrics.
+
+use crate::cli::Rollout;
+use crate::commands::eval::evaluate;
+use crate::commands::{help_for, newest, open_run};
+use crate::output::{Exit, Output};
+
+pub(crate) fn run(arguments: &Rollout, out: &mut Output) -> Exit {
+    let Some(run) = open_run(&arguments.run, out) else { return Exit::Bad };
+    let Some((_, snapshot)) = newest(&run, out) else { return Exit::Bad };
+    let evaluation = match evaluate(&run, &snapshot, arguments.episodes, arguments.seed, None) {
+        Ok(evaluation) => evaluation,
+        Err(error) => {
+            out.error(&error.to_string(), &help_for(&error, &run.sources));
+            return Exit::Bad;
+        }
+    };
+    if evaluation.metrics.is_empty() {
+        out.error("the model has no metrics, or no episode was long enough for them", "add a `metric` to the model");
+        return Exit::Bad;
+    }
+    if arguments.json {
+        let metrics: serde_json::Map<String, serde_json::Value> =
+            evaluation.metrics.iter().map(|(n, x)| (n.clone(), serde_json::Value::from(x.clone()))).collect();
+        out.say(format!("{}\n", serde_json::json!({ "step": evaluation.step, "metrics": metrics })));
+        return Exit::Fine;
+    }
+    for (name, numbers) in &evaluation.metrics {
+        let shown: Vec<String> = numbers.iter().map(|x| format!("{x:.4}")).collect();
+        out.say(format!("{name:12}  {}\n", shown.join(" ")));
+    }
+    Exit::Fine
+}

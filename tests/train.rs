@@ -1,0 +1,267 @@
+//! `wmc train` and what uses its runs, as built: a run that is killed, faults of disks and files, streams of plans.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// The starter model at sizes for a test.
+const SMALL: [&str; 4] = ["train", "src/starter.wm", "--dim", "S=4,H=3,B=4,T=4"];
+
+fn wmc(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wmc"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs to the end with the given exit code.
+fn ends(command: &mut Command, code: i32) -> Output {
+    let output = command.output().unwrap();
+    let told = text(&output.stderr);
+    assert!(!told.contains("panicked"), "{command:?}: {told}");
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {}{told}", text(&output.stdout));
+    output
+}
+
+/// Ends with exit code 2 and says all of these words.
+fn refuses(command: &mut Command, words: &[&str]) {
+    let told = text(&ends(command, 2).stderr);
+    for word in words {
+        assert!(told.contains(word), "{command:?}: `{word}` is not in\n{told}");
+    }
+}
+
+fn train(out: &Path, set: &[&str]) -> Command {
+    let mut command = wmc(&SMALL);
+    command.arg("--out").arg(out).args(set.iter().flat_map(|s| ["--set", s]));
+    command
+}
+
+fn newest(run: &Path) -> Option<(u64, PathBuf)> {
+    let entries = fs::read_dir(run.join("checkpoints")).ok()?.flatten().map(|e| e.path());
+    entries.filter_map(|p| Some((p.file_name()?.to_str()?.parse().ok()?, p.clone()))).max()
+}
+
+fn learnt(run: &Path) -> Vec<u8> {
+    fs::read(newest(run).expect("a checkpoint").1.join("learnt.safetensors")).unwrap()
+}
+
+/// Kills a training again and again at random moments, resumes it each time, and compares its end with that of one left alone.
+fn killed(kills: u32, steps: u64) {
+    const SAVE: u64 = 20;
+    const EPISODE: u64 = 10;
+    let folder = tempfile::tempdir().unwrap();
+    let (alone, killed) = (folder.path().join("alone"), folder.path().join("killed"));
+    let set = [&format!("steps={steps}"), "seed_steps=50", "eval_every=100", "eval_episodes=1", &format!("length={EPISODE}")];
+    let save = SAVE.to_string();
+    ends(train(&alone, &set).args(["--quiet", "--save-every", &save]), 0);
+    let mut random = 12345u64;
+    let mut done = 0;
+    let mut command = train(&killed, &set);
+    for kill in 0..kills {
+        command.args(["--json", "--save-every", &save]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        // Some of the kills hit the start, the others after a few episodes have been told.
+        let patience = (random >> 33) % 12;
+        let told = std::thread::spawn(move || lines.lines().map_while(Result::ok).collect::<Vec<_>>());
+        let before = newest(&killed).map(|n| n.0);
+        let moved = |after: Option<u64>| after.unwrap_or(0) >= before.unwrap_or(0) + patience * SAVE;
+        while !moved(newest(&killed).map(|n| n.0)) && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros((random >> 40) % 30_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let step = |line: &String| serde_json::from_str::<serde_json::Value>(line).ok()?["step"].as_u64();
+        let reached = told.join().unwrap().iter().filter_map(step).max().unwrap_or(0);
+        let saved = newest(&killed).map_or(0, |n| n.0);
+        assert!(saved >= done, "kill {kill}: a checkpoint was lost");
+        assert!(reached <= saved + SAVE, "kill {kill}: told of step {reached}, the newest checkpoint is of {saved}");
+        done = saved;
+        command = match killed.join("run.json").exists() {
+            true => {
+                let mut command = wmc(&["train", "--resume"]);
+                command.arg(&killed);
+                command
+            }
+            // Killed before it had made its folder whole.
+            false => {
+                let _ = fs::remove_dir_all(&killed);
+                train(&killed, &set)
+            }
+        };
+    }
+    ends(command.args(["--quiet", "--save-every", &save]).stdout(Stdio::piped()).stderr(Stdio::piped()), 0);
+    assert_eq!(newest(&killed).unwrap().0, steps);
+    assert!(learnt(&killed) == learnt(&alone), "the killed run has other parameters");
+    let world = |run: &Path| fs::read(newest(run).unwrap().1.join("world.safetensors")).unwrap();
+    assert!(world(&killed) == world(&alone), "the killed run has another experience");
+}
+
+#[test]
+fn a_killed_run_ends_with_the_same_bits() {
+    killed(3, 240);
+}
+
+/// `cargo xtask verify resume`.
+#[test]
+#[ignore = "takes minutes"]
+fn a_run_that_is_killed_twenty_times_ends_with_the_same_bits() {
+    killed(20, 3000);
+}
+
+#[test]
+fn a_run_is_used_by_the_other_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let set = ["steps=120", "seed_steps=50", "eval_every=60", "length=30"];
+    let told = text(&ends(&mut train(&run, &set), 0).stdout);
+    for word in ["step      60", "step     120", "120 of 120 decisions, 71 updates", "area under the curve", "decision"] {
+        assert!(told.contains(word), "`{word}` is not in\n{told}");
+    }
+    // Again into the same folder: no.
+    refuses(&mut train(&run, &set), &["already there", "--resume"]);
+    // Longer, with the change told.
+    let output = ends(wmc(&["train", "--set", "steps=160", "--resume"]).arg(&run), 0);
+    assert!(text(&output.stderr).contains("steps: 160 instead of 120"), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("160 of 160 decisions"));
+
+    let line = text(&ends(wmc(&["runs", "--json"]).arg(folder.path()), 0).stdout);
+    let row: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((row["model"].as_str(), row["step"].as_u64(), row["of"].as_u64()), (Some("Starter"), Some(160), Some(160)));
+    assert!(text(&ends(wmc(&["runs"]).arg(folder.path()), 0).stdout).contains("pendulum_swingup"));
+
+    let changes = text(&ends(wmc(&["eval", "--ood", "all", "--episodes", "2"]).arg(&run), 0).stdout);
+    assert_eq!(changes.lines().count(), 5, "{changes}");
+    let once = |change: &str| text(&ends(wmc(&["eval", "--json", "--ood", change]).arg(&run), 0).stdout);
+    assert_eq!(once("mass=1"), once("mass=1"));
+    refuses(wmc(&["eval", "--ood", "wind=1"]).arg(&run), &["wind=1", "mass=0.7"]);
+    refuses(wmc(&["eval", "--ood", "friction=2"]).arg(&run), &["no contacts"]);
+    refuses(wmc(&["eval", "--task", "cartpole-swingup"]).arg(&run), &["observations of 5 numbers"]);
+    assert!(text(&ends(wmc(&["rollout"]).arg(&run), 0).stdout).contains("foresight"));
+
+    let svg = folder.path().join("curves.svg");
+    ends(wmc(&["plot"]).arg(&run).arg("--svg").arg(&svg), 0);
+    assert!(fs::read_to_string(&svg).unwrap().contains("Starter on pendulum_swingup (1 seed)"));
+    refuses(wmc(&["plot"]).arg(folder.path().join("no")), &["it is not there"]);
+}
+
+#[test]
+fn plans_of_a_stream_carry_the_memory_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    ends(train(&run, &["steps=60", "seed_steps=50", "eval_every=60", "length=30"]).arg("--quiet"), 0);
+    let stream = |input: &str, code: i32| -> Vec<String> {
+        let mut command = wmc(&["plan", "--stream"]);
+        let mut child = command.arg(&run).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A command that has failed reads no more.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        text(&output.stdout).lines().map(str::to_string).collect()
+    };
+    let one = text(&ends(wmc(&["plan", "--obs", "1,0,-0.5"]).arg(&run), 0).stdout);
+    let lines = stream("[1, 0, -0.5]\n\n[1, 0, -0.5]\n{\"obs\": [1, 0, -0.5], \"first\": true}\n", 0);
+    assert_eq!((lines.len(), &lines[0]), (3, &one.trim_end().to_string()));
+    assert_ne!(lines[0], lines[1]);
+    assert_eq!(stream("[1, 0, 0]\n[1]\n[1, 0, 0]\n", 2).len(), 1);
+    assert_eq!(stream("one\n", 2).len(), 0);
+    refuses(wmc(&["plan", "--obs", "1,0"]).arg(&run), &["has 2 numbers and should have 3"]);
+    refuses(wmc(&["plan", "--obs", "1,0,nan"]).arg(&run), &["no number"]);
+}
+
+#[test]
+fn bad_input_is_refused_and_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    refuses(&mut train(&run, &["stepps=5"]), &["stepps", "steps, seed_steps"]);
+    refuses(&mut train(&run, &["steps=0"]), &["whole number"]);
+    refuses(train(&run, &[]).args(["--task", "cheetah-run"]), &["cheetah_run"]);
+    refuses(train(&run, &["physics=mujoco"]).args(["--task", "pendulum-swingup"]), &["not one of MuJoCo's"]);
+    refuses(wmc(&["train", "models/nothing.wm"]).arg("--out").arg(&run), &["there is no file"]);
+    refuses(wmc(&["train", "models/tasks.wm"]).arg("--out").arg(&run), &["no model"]);
+    refuses(wmc(&["train", "--resume"]).arg(&run), &["it is not there"]);
+    refuses(wmc(&["train", "--resume"]).arg(folder.path()), &["no run.json"]);
+    assert!(!run.exists());
+    refuses(wmc(&["runs"]).arg(&run), &["cannot look into"]);
+    // A file where the folder should be.
+    fs::write(folder.path().join("file"), "").unwrap();
+    refuses(&mut train(&folder.path().join("file/run"), &[]), &["file/run"]);
+}
+
+#[test]
+fn a_broken_checkpoint_gives_way_to_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let set = ["steps=100", "seed_steps=50", "eval_every=100", "length=30"];
+    ends(train(&run, &set).args(["--quiet", "--save-every", "40"]), 0);
+    let whole = learnt(&run);
+    let (step, place) = newest(&run).unwrap();
+    assert_eq!(step, 100);
+    let file = place.join("world.safetensors");
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let output = ends(wmc(&["eval"]).arg(&run), 0);
+    assert!(text(&output.stderr).contains("cut off or edited"), "{}", text(&output.stderr));
+    // Trained on from the one before, to the same end.
+    let output = ends(wmc(&["train", "--resume"]).arg(&run), 0);
+    assert!(text(&output.stderr).contains("going on from step 80"), "{}", text(&output.stderr));
+    assert!(learnt(&run) == whole);
+    // An edited model made none of them.
+    let model = run.join("model/starter.wm");
+    let edited = fs::read_to_string(&model).unwrap().replace("gamma = 0.97", "gamma = 0.98");
+    fs::write(&model, edited).unwrap();
+    refuses(wmc(&["eval"]).arg(&run), &["another model"]);
+    refuses(wmc(&["train", "--resume"]).arg(&run), &["another model"]);
+}
+
+/// A disk of 400 KiB, in a namespace of its own.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_ends_the_run_and_keeps_what_was_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display().to_string();
+    let inside = |script: &str| Command::new("unshare").args(["-Urm", "sh", "-c", script]).output();
+    let mount = format!("mount -t tmpfs -o size=400k tmpfs {place}");
+    if !inside(&mount).is_ok_and(|o| o.status.success()) {
+        eprintln!("SKIPPED, a disk cannot be mounted here");
+        return;
+    }
+    let wmc = env!("CARGO_BIN_EXE_wmc");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/starter.wm");
+    let script = format!(
+        "{mount} && cd {place}
+         {wmc} train {} --dim S=4,H=3,B=4,T=4 --out run --quiet --save-every 20 --set steps=20000 --set seed_steps=19000 --set eval_every=20000
+         echo ended $?
+         {wmc} eval run --episodes 1; echo used $?",
+        model.display()
+    );
+    let output = inside(&script).unwrap();
+    let (said, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(said.contains("ended 2") && said.contains("used 0"), "{said}{told}");
+    assert!(told.contains("No space left") && !told.contains("panicked"), "{told}");
+}
+
+#[test]
+fn tasks_and_doctor_say_what_there_is() {
+    let tasks = text(&ends(&mut wmc(&["tasks"]), 0).stdout);
+    assert!(tasks.contains("cartpole_swingup") && tasks.contains("cheetah_run"), "{tasks}");
+    // A library that is no library.
+    let folder = tempfile::tempdir().unwrap();
+    let doctor = |folder: &Path| text(&ends(wmc(&["doctor"]).env("WMC_MUJOCO", folder), 0).stdout);
+    assert!(doctor(folder.path()).contains("wmc tasks install"));
+    fs::create_dir_all(folder.path().join("mujoco")).unwrap();
+    fs::create_dir_all(folder.path().join("dm_control/suite")).unwrap();
+    fs::write(folder.path().join("mujoco/libmujoco.so.3.17.0"), "no library").unwrap();
+    fs::write(folder.path().join("dm_control/suite/cheetah.xml"), "").unwrap();
+    assert!(doctor(folder.path()).contains("cannot open"));
+    let mut command = wmc(&["train", "models/sac.wm", "--task", "cheetah-run", "--out"]);
+    refuses(command.arg(folder.path().join("run")).env("WMC_MUJOCO", folder.path()), &["cannot open"]);
+}
