@@ -120,8 +120,10 @@ impl MapCode {
                 // SAFETY: the caller's contract.
                 unsafe { self.begin_folds(&args[temporaries..], index, middle) };
                 if let Some(run) = run {
-                    // SAFETY: the views are good for the whole dimension.
-                    unsafe { run(args[temporaries..].as_ptr(), self.inner) };
+                    if self.inner > 0 {
+                        // SAFETY: the views are good for the whole dimension, which is not empty.
+                        unsafe { run(args[temporaries..].as_ptr(), self.inner) };
+                    }
                     args[temporaries..].iter_mut().zip(&self.views).for_each(|(arg, v)| arg.at = arg.at.wrapping_add(v.middle));
                     continue;
                 }
@@ -222,10 +224,11 @@ pub(super) fn compile(map: &Map, tile: &Tile, target: &mut Target) -> MapCode {
     MapCode { outer: sizes, middle, inner, views, constants, temporaries, code, entry }
 }
 
-/// Dimensions along which the views move furthest come first, so that the inner loops stay in few lines of the cache.
+/// Dimensions along which the views move furthest come first, so that the inner loops stay in few lines of the cache. An
+/// empty one is innermost: sums over nothing begin, too.
 fn near_inside((sizes, strides): (Vec<usize>, Vec<Vec<usize>>)) -> (Vec<usize>, Vec<Vec<usize>>) {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by_key(|d| std::cmp::Reverse(strides.iter().map(|s| s[*d]).sum::<usize>()));
+    order.sort_by_key(|d| (sizes[*d] == 0, std::cmp::Reverse(strides.iter().map(|s| s[*d]).sum::<usize>())));
     let sorted = |list: &Vec<usize>| order.iter().map(|d| list[*d]).collect();
     (sorted(&sizes), strides.iter().map(sorted).collect())
 }
@@ -234,7 +237,7 @@ fn near_inside((sizes, strides): (Vec<usize>, Vec<Vec<usize>>)) -> (Vec<usize>, 
 fn long_inside(sizes: &mut [usize], strides: &mut [Vec<usize>]) {
     let Some(last) = sizes.len().checked_sub(1) else { return };
     let longest = (0..sizes.len()).max_by_key(|d| (sizes[*d], *d)).unwrap_or(last);
-    if sizes[last] < STRIP / 2 && sizes[longest] >= 2 * sizes[last] {
+    if (1..STRIP / 2).contains(&sizes[last]) && sizes[longest] >= 2 * sizes[last] {
         sizes.swap(longest, last);
         strides.iter_mut().for_each(|s| s.swap(longest, last));
     }
