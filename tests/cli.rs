@@ -368,10 +368,14 @@ fn a_closed_pipe_is_no_panic() {
 fn the_readme_holds() {
     let readme = include_str!("../README.md");
     let commands: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix("    cargo ")).collect();
-    let [check, test] = commands.as_slice() else { panic!("two commands: {commands:?}") };
+    let [train, test] = commands.as_slice() else { panic!("two commands: {commands:?}") };
     assert!(include_str!("../.ci/run").lines().any(|line| line.trim_end_matches(" \"$@\"") == format!("cargo {test}")));
-    let words: Vec<&str> = check.strip_prefix("run --release -- ").unwrap().split(' ').collect();
-    let run = wmc(Path::new(env!("CARGO_MANIFEST_DIR"))).args(words).output().unwrap();
+    let words: Vec<&str> = train.strip_prefix("run --release -- ").unwrap().split(' ').collect();
+    // The same, for a few decisions.
+    let folder = tempfile::tempdir().unwrap();
+    let few = ["steps=24", "seed_steps=20", "eval_every=24", "length=20"].into_iter().flat_map(|s| ["--set", s]);
+    let mut command = wmc(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let run = command.args(words).args(few).arg("--out").arg(folder.path().join("run")).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
 }
 

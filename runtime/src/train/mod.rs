@@ -2,11 +2,11 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`config`] | what to train, where, with which settings |
-//! | [`trainer`] | the loop: act, store, update, evaluate |
-//! | [`evaluator`] | episodes without exploration on environments of their own, metrics on them |
-//! | [`on_policy`] | updates from rollouts: recorded values, epochs, minibatches |
-//! | [`snapshot`] | everything a run depends on, to go on to the same bits |
+//! | `config` | what to train, where, with which settings |
+//! | `trainer` | the loop: act, store, update, evaluate |
+//! | `evaluator` | episodes without exploration on environments of their own, metrics on them |
+//! | `on_policy` | updates from rollouts: recorded values, epochs, minibatches |
+//! | `snapshot` | everything a run depends on, to go on to the same bits |
 
 mod config;
 mod evaluator;

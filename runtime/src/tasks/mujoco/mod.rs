@@ -3,10 +3,10 @@
 //! | file | subject |
 //! |---|---|
 //! | [`install`] | fetches the pinned library and the control suite's models |
-//! | [`library`] | the shared library: its functions, and where the fields lie that we read |
-//! | [`physics`] | a model and its state |
-//! | [`dmc`] | the control suite's tasks |
-//! | [`mjcf`] | any other model |
+//! | `library` | the shared library: its functions, and where the fields lie that we read |
+//! | `physics` | a model and its state |
+//! | `dmc` | the control suite's tasks |
+//! | `mjcf` | any other model |
 
 mod dmc;
 pub mod install;

@@ -1,0 +1,65 @@
+// Plans of trained models. Made by cbindgen from runtime/c/src/lib.rs; `docs/runtime.md` has an example.
+
+#ifndef WMC_PLAN_H
+#define WMC_PLAN_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+// A trained model that acts.
+typedef struct WmPolicy WmPolicy;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Loads the newest checkpoint of a run's folder. Null, with a text in `error`, where that fails.
+//
+// # Safety
+// `run` is a text that ends with a zero; `error` is null or has room for `error_len` bytes.
+struct WmPolicy *wm_load(const char *run, char *error, size_t error_len);
+
+// The action for an observation, in -1..1; what was observed before counts. Zero, or one with a text in `error`.
+//
+// # Safety
+// `policy` comes from `wm_load`; the arrays have as many numbers as is said; `error` is null or has room for `error_len` bytes.
+int wm_plan(struct WmPolicy *policy,
+            const double *observation,
+            size_t observation_len,
+            double *action,
+            size_t action_len,
+            char *error,
+            size_t error_len);
+
+// Forgets what was observed: the next observation is an episode's first.
+//
+// # Safety
+// `policy` comes from `wm_load`, or is null.
+void wm_reset(struct WmPolicy *policy);
+
+// How many numbers an observation has.
+//
+// # Safety
+// `policy` comes from `wm_load`, or is null.
+size_t wm_observation_size(const struct WmPolicy *policy);
+
+// How many numbers an action has.
+//
+// # Safety
+// `policy` comes from `wm_load`, or is null.
+size_t wm_action_size(const struct WmPolicy *policy);
+
+// Frees a policy. Null is fine.
+//
+// # Safety
+// `policy` comes from `wm_load` and is not used afterwards.
+void wm_free(struct WmPolicy *policy);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* WMC_PLAN_H */
