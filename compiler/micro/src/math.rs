@@ -14,6 +14,8 @@
 //! multiply-add the errors are up to twice as large. NaN stays NaN. `sqrt` and `1/x` are the machine's own and exact to
 //! half an ulp.
 
+#![allow(clippy::missing_safety_doc, reason = "one sentence for all: the machine has the instruction set `S`")]
+
 use crate::simd::Simd;
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;

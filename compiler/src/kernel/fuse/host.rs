@@ -552,7 +552,7 @@ fn sizes(fuser: &Fuser<'_>, rows: &Rows) -> Vec<usize> {
 /// do not fall into the same few sets of a cache. Where the last vector is not full, the vectors that are there.
 fn padded(sizes: &[usize]) -> usize {
     let rows: usize = sizes.iter().product();
-    if rows.is_multiple_of(LANES) { (rows / LANES | 1) * LANES } else { rows.next_multiple_of(LANES) }
+    if rows.is_multiple_of(LANES) { ((rows / LANES) | 1) * LANES } else { rows.next_multiple_of(LANES) }
 }
 
 /// The layout that kernels like: each entry's rows side by side.

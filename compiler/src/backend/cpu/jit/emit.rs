@@ -1,5 +1,7 @@
 //! Encoding, x86-64 with AVX2 and FMA. A lane vector is two registers; both parts have the same instructions.
 
+#![allow(clippy::useless_conversion, reason = "the assembler's macro converts register numbers")]
+
 use dynasmrt::{DynasmApi, DynasmLabelApi, dynasm, x64::Assembler};
 use micro::LANES;
 use micro::strip::Arg;

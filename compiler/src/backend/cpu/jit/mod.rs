@@ -8,74 +8,79 @@
 //! | file | subject |
 //! |---|---|
 //! | `trace` | from instructions to vector operations, through the functions of the micro-kernels |
+//! | `generate` | the code of an instance, and memory that may be run |
 //! | `steps` | the order of operations and stores |
 //! | `allocate` | registers |
 //! | `emit` | encoding, x86-64 with AVX2 and FMA |
 //!
 //! Elsewhere, and for what has no straight-line code (`sin`), maps are strip operations. Both have the same bits.
 
+#[cfg(target_arch = "x86_64")]
 mod allocate;
+#[cfg(target_arch = "x86_64")]
 mod emit;
+#[cfg(target_arch = "x86_64")]
+mod generate;
+#[cfg(target_arch = "x86_64")]
 mod steps;
+#[cfg(target_arch = "x86_64")]
 mod trace;
 
-use dynasmrt::{AssemblyOffset, DynasmApi, ExecutableBuffer, x64::Assembler};
+#[cfg(target_arch = "x86_64")]
+pub(super) use generate::{Entry, Jit, Text};
 use micro::strip::Arg;
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use nothing::{Entry, Jit, Text};
 
-use crate::kernel::Map;
-use steps::Steps;
-
-/// The innermost dimension of a map: `n` lane vectors from the views' addresses on.
+/// The innermost dimension of a map: `n > 0` lane vectors from the views' addresses on.
+#[cfg(target_arch = "x86_64")]
 pub(super) type Run = unsafe extern "sysv64" fn(args: *const Arg, n: usize);
-
-/// Collects the code of an instance's maps.
-pub(super) struct Jit {
-    assembler: Option<Assembler>,
-}
-
-/// Code of an instance's maps.
-#[derive(Debug)]
-pub(super) struct Text(Option<ExecutableBuffer>);
-
-/// Where a map's code starts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Entry(AssemblyOffset);
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) type Run = unsafe extern "C" fn(args: *const Arg, n: usize);
 
 /// What the code needs to know of a view of a map: loads, then stores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moves {
     /// Numbers from one lane vector of the innermost dimension to the next.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no code is generated"))]
     pub step: usize,
     /// Begins with a number and gathers sums or maxima.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no code is generated"))]
     pub folds: bool,
 }
 
-impl Jit {
-    /// Generates nothing unless wanted, and where the machine cannot run it.
-    pub(super) fn new(wanted: bool) -> Jit {
-        let can = wanted && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        Jit { assembler: can.then(Assembler::new).and_then(Result::ok) }
+/// Where no code is generated.
+#[cfg(not(target_arch = "x86_64"))]
+mod nothing {
+    use super::{Moves, Run};
+    use crate::kernel::Map;
+
+    #[derive(Debug)]
+    pub(in super::super) struct Jit;
+
+    #[derive(Debug)]
+    pub(in super::super) struct Text;
+
+    #[derive(Debug, Clone, Copy)]
+    pub(in super::super) enum Entry {}
+
+    impl Jit {
+        pub(in super::super) fn new(_wanted: bool) -> Jit {
+            Jit
+        }
+
+        pub(in super::super) fn compile(&mut self, _map: &Map, _views: &[Moves]) -> Option<Entry> {
+            None
+        }
+
+        pub(in super::super) fn finish(self) -> Text {
+            Text
+        }
     }
 
-    /// The code of a map whose views move along the innermost dimension as said.
-    pub(super) fn compile(&mut self, map: &Map, views: &[Moves]) -> Option<Entry> {
-        let assembler = self.assembler.as_mut()?;
-        let steps = Steps::new(map, views)?;
-        let entry = assembler.offset();
-        emit::emit(assembler, &steps, views);
-        Some(Entry(entry))
-    }
-
-    pub(super) fn finish(self) -> Text {
-        Text(self.assembler.and_then(|assembler| assembler.finalize().ok()))
-    }
-}
-
-impl Text {
-    /// The function at an entry of this text.
-    pub(super) fn run(&self, entry: Entry) -> Option<Run> {
-        let buffer = self.0.as_ref()?;
-        // SAFETY: a function of this type was assembled there.
-        Some(unsafe { std::mem::transmute::<*const u8, Run>(buffer.ptr(entry.0)) })
+    impl Text {
+        pub(in super::super) fn run(&self, entry: Entry) -> Option<Run> {
+            match entry {}
+        }
     }
 }

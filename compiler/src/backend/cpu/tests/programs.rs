@@ -339,19 +339,19 @@ fn nothing() {
     let x = d.input(7 * 3);
     let y = d.output(7 * 3);
     let store = |to: View, mode: Mode| vec![Store { to, value: Reg(0), mode }];
-    let double = Stmt::Map(Map {
+    let none = Stmt::Map(Map {
         dims: vec![0],
-        loads: vec![local(1, 0, &[1])],
+        loads: vec![local(0, 0, &[1])],
         code: vec![Instr::Load(0)],
-        stores: store(local(2, 0, &[1]), Mode::Set),
+        stores: store(local(1, 0, &[1]), Mode::Set),
     });
     let sum = Stmt::Map(Map {
         dims: vec![0, 3],
         loads: vec![local(0, 0, &[0, 1])],
         code: vec![Instr::Load(0)],
-        stores: store(local(3, 0, &[0, 1]), Mode::Sum),
+        stores: store(local(2, 0, &[0, 1]), Mode::Sum),
     });
-    let body = vec![from_rows(x, 3, 0), double, sum, to_rows(3, 3, y)];
-    d.program.steps.push(launch(Work::Tile(tile(&[7], &[3, 0, 0, 3], body))));
+    let body = vec![from_rows(x, 3, 0), none, sum, to_rows(2, 3, y)];
+    d.program.steps.push(launch(Work::Tile(tile(&[7], &[3, 0, 3], body))));
     agree(&d.program, &inputs(&d.program, 1), 0.0);
 }
