@@ -79,6 +79,21 @@ fn a_training_step_as_kernels() {
     }
 }
 
+/// Those of all models, on the CPU; `any_model_on_the_cpu` does all entry points and levels.
+#[test]
+fn training_steps_on_the_cpu() {
+    let mut wrong = Vec::new();
+    for file in FILES {
+        for model in models(&project("models").join(format!("{file}.wm")), &[("O", 5), ("A", 1)]) {
+            // An optimiser's first step divides each gradient by its own size: one that is zero but for rounding may have
+            // either sign after it. Gradients themselves and all values are compared.
+            let found = differing(&model, Entry::TrainStep, 2, Level::Mega, true, true);
+            wrong.extend(found.into_iter().filter(|w| !w.contains(": next.")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// `MODEL=tdmpc2 ENTRY=act LEVEL=fused BATCH=3 cargo test -p wmc-compiler --test kernels -- --ignored --nocapture`: any model,
 /// entry point and level (`all` for all), on the CPU.
 #[test]

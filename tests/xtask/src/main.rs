@@ -17,6 +17,7 @@ struct Check {
 const CHECKS: &[Check] = &[
     Check { name: "decisions", shows: "every entry point of all models runs at all tasks", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "models", "--", "--ignored", "--nocapture"] },
     Check { name: "gradients", shows: "gradients of 20,000 random programs", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "gradients", "--", "--ignored"] },
+    Check { name: "kernels", shows: "every entry point of all models as kernels, at all levels, on the CPU", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "kernels", "--", "--ignored", "--nocapture"] },
     Check { name: "bench", shows: "the tables of docs/performance.md", command: &["cargo", "bench", "--bench", "kernels"] },
     Check { name: "resume", shows: "a training that is killed 20 times ends with the same bits", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "train", "--", "--ignored"] },
 ];
