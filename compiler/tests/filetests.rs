@@ -1,7 +1,7 @@
 //! Filetests of the simplifier: `filetests/*.ir`.
 //!
-//! A file holds cases. `test PASS: title` starts one; PASS is a pass, several passes separated by `+`, `simplify` or
-//! `strip_stops`. The program before follows, then a line `===`, then the program after. `BLESS=1 cargo test --test
+//! A file holds cases. `test PASS: title` starts one; PASS is a pass, several passes separated by `+`, `simplify`,
+//! `strip_stops`, or one of those for kernels: `pull`, `peel`, `keep`. The program before follows, then a line `===`, then the program after. `BLESS=1 cargo test --test
 //! filetests` writes what the passes say into the files.
 
 use std::collections::BTreeSet;
@@ -9,9 +9,9 @@ use std::fs;
 use std::path::Path;
 
 use compiler::interp::Array;
-use compiler::ir::Program;
 use compiler::ir::text::{parse, print};
 use compiler::ir::verify::verify;
+use compiler::ir::{AxisId, Program};
 use compiler::simplify;
 use compiler::testing::Rng;
 
@@ -58,10 +58,18 @@ fn run(program: &mut Program, passes: &str) {
             Some((_, pass)) => pass(program),
             None if name == "simplify" => simplify::simplify(program),
             None if name == "strip_stops" => simplify::strip_stops(program),
+            None if name == "pull" => simplify::pull(program),
+            None if name == "peel" => simplify::peel(program, &rows(program), 0),
+            None if name == "keep" => simplify::keep(program, &rows(program)),
             None => panic!("there is no pass `{name}`"),
         }
         verify(program).unwrap_or_else(|e| panic!("after {name}: {e}\n{}", print(program, None)));
     }
+}
+
+/// Passes for loops inside of kernels keep away from rows: here, axes named `B`.
+fn rows(program: &Program) -> Vec<AxisId> {
+    (0..program.axes.len() as u32).map(AxisId).filter(|a| program.axes[a.0 as usize].name == "B").collect()
 }
 
 fn before(file: &str, case: &Case) -> Program {

@@ -214,7 +214,7 @@ impl Walk<'_, '_> {
                     from.push(Vec::new());
                     continue;
                 }
-                Instr::Unary(op, a) => (unary(op), origin_of(op), reads(&[a])),
+                Instr::Unary(op, a) => (op.name(), origin_of(op), reads(&[a])),
                 Instr::Binary(op, a, b) => {
                     let (label, name) = binary(op);
                     (label, name, reads(&[a, b]))
@@ -325,29 +325,11 @@ fn span(access: &Access<'_>) -> (usize, usize, bool) {
     }
 }
 
-fn unary(op: Unary) -> &'static str {
-    match op {
-        Unary::Neg => "neg",
-        Unary::Exp => "exp",
-        Unary::Log => "log",
-        Unary::Sin => "sin",
-        Unary::Sqrt => "sqrt",
-        Unary::Recip => "recip",
-        Unary::Floor => "floor",
-        Unary::Tanh => "tanh",
-        Unary::Sigmoid => "sigmoid",
-        Unary::Softplus => "softplus",
-        Unary::Abs => "abs",
-        Unary::Sign => "sign",
-        Unary::Silu => "silu",
-    }
-}
-
 /// The operation of the graph program that it was: signs and `silu` are products there.
 fn origin_of(op: Unary) -> &'static str {
     match op {
         Unary::Neg | Unary::Silu => "mul",
-        other => unary(other),
+        other => other.name(),
     }
 }
 

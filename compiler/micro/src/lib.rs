@@ -47,3 +47,24 @@ pub enum Binary {
     /// 1 where the first is less than the second, else 0.
     Less,
 }
+
+impl Unary {
+    /// As programs are printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unary::Neg => "neg",
+            Unary::Exp => "exp",
+            Unary::Log => "log",
+            Unary::Sin => "sin",
+            Unary::Sqrt => "sqrt",
+            Unary::Recip => "recip",
+            Unary::Floor => "floor",
+            Unary::Tanh => "tanh",
+            Unary::Sigmoid => "sigmoid",
+            Unary::Softplus => "softplus",
+            Unary::Abs => "abs",
+            Unary::Sign => "sign",
+            Unary::Silu => "silu",
+        }
+    }
+}

@@ -9,7 +9,7 @@
 //! the loop carries `w`, which has no axis of steps. Axes that are summed up as well and are not rows go inside. It is the
 //! opposite of [`sink`](super::sink()), which takes sums out that are products.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ir::{AxisId, Graph, Op, Program, Reduction, Scan, ValueId};
 
@@ -25,8 +25,8 @@ fn keep_graph(old: Graph, rows: &[AxisId]) -> Graph {
     let sums = sums(&old);
     let mut graph = Graph::default();
     let mut new_of: Vec<ValueId> = Vec::with_capacity(old.nodes.len());
-    // What sums over an output have become, by the output's node; where outputs are now, by the scan.
-    let mut kept: HashMap<ValueId, ValueId> = HashMap::new();
+    // Final running sums; where outputs are now, by the scan.
+    let mut kept: HashSet<ValueId> = HashSet::new();
     let mut moved: HashMap<ValueId, Vec<u32>> = HashMap::new();
     for (i, node) in old.nodes.into_iter().enumerate() {
         let id = ValueId(i as u32);
@@ -50,12 +50,12 @@ fn keep_graph(old: Graph, rows: &[AxisId]) -> Graph {
                     // The steps' axis and those that went inside are gone.
                     let axes = node.axes.iter().copied().filter(|a| !over.contains(a) || rows.contains(a)).collect();
                     let new = graph.push(op, axes, node.span);
-                    kept.insert(id, new);
+                    kept.insert(new);
                     new_of.push(new);
                     continue;
                 }
             }
-            Op::Reduce { of, over, .. } if kept.values().any(|v| v == of) => {
+            Op::Reduce { of, over, .. } if kept.contains(of) => {
                 let of = *of;
                 let over: Vec<AxisId> = over.iter().copied().filter(|a| graph.axes(of).contains(a)).collect();
                 let new = if over.is_empty() { of } else { graph.sum(of, &over, node.span) };

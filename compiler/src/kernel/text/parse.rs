@@ -4,7 +4,7 @@ use super::super::{
     Base, Buffer, BufferId, BufferKind, Contract, Copy, Gather, Gemm, Instr, Kernel, Lanes, Local, LocalId, LoopId, Map, Notes,
     Pack, Program, Random, Reg, Scatter, Sort, Step, Stmt, Store, Tile, View, Work,
 };
-use super::print::{BINARY, MODES, UNARY, binary, mode, unary};
+use super::print::{BINARY, MODES, UNARY, binary, mode};
 use crate::ir::Noise;
 use crate::ir::text::{Cursor, Reader, Result, Token};
 
@@ -287,7 +287,7 @@ impl Parser {
 
     fn instr(&mut self, map: &mut Map) -> Result<Instr> {
         let word = self.word("an instruction")?;
-        if let Some(op) = UNARY.into_iter().find(|op| unary(*op) == word) {
+        if let Some(op) = UNARY.into_iter().find(|op| op.name() == word) {
             return Ok(Instr::Unary(op, self.register()?));
         }
         if let Some(op) = BINARY.into_iter().find(|op| binary(*op) == word) {

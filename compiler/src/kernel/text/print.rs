@@ -215,7 +215,7 @@ fn code(instr: &Instr) -> String {
     match instr {
         Instr::Load(load) => format!("load {load}"),
         Instr::Const(c) => format!("const {}", float(*c)),
-        Instr::Unary(op, a) => format!("{} {}", unary(*op), register(*a)),
+        Instr::Unary(op, a) => format!("{} {}", op.name(), register(*a)),
         Instr::Binary(op, a, b) => format!("{} {}", binary(*op), join(&[*a, *b], |r| register(*r))),
         Instr::MulAdd(a, b, c) => format!("muladd {}", join(&[*a, *b, *c], |r| register(*r))),
         Instr::Select(a, b, c) => format!("select {}", join(&[*a, *b, *c], |r| register(*r))),
@@ -237,24 +237,6 @@ pub(super) const UNARY: [Unary; 13] = [
     Unary::Sign,
     Unary::Silu,
 ];
-
-pub(super) fn unary(op: Unary) -> &'static str {
-    match op {
-        Unary::Neg => "neg",
-        Unary::Exp => "exp",
-        Unary::Log => "log",
-        Unary::Sin => "sin",
-        Unary::Sqrt => "sqrt",
-        Unary::Recip => "recip",
-        Unary::Floor => "floor",
-        Unary::Tanh => "tanh",
-        Unary::Sigmoid => "sigmoid",
-        Unary::Softplus => "softplus",
-        Unary::Abs => "abs",
-        Unary::Sign => "sign",
-        Unary::Silu => "silu",
-    }
-}
 
 pub(super) const BINARY: [Binary; 5] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Less];
 

@@ -113,7 +113,7 @@ pub(super) struct Allocated {
 /// Folds that keep their totals in registers.
 const KEPT: usize = 2;
 
-/// `steps_of(view)` is how far a view moves; `parts` registers make up a lane vector.
+/// `moves(view)` is how far a view moves in a step; `parts` registers make up a lane vector.
 pub(super) fn allocate(steps: &Steps, moves: impl Fn(usize) -> usize, parts: usize) -> Allocated {
     let folds = steps.order.iter().filter_map(|s| match s {
         Step::Sum(view, _) | Step::SumOf(view, ..) | Step::Max(view, _) if moves(*view) == 0 => Some(*view),
