@@ -6,6 +6,7 @@ mod commands;
 mod explain;
 mod files;
 mod output;
+mod remember;
 mod report;
 mod show;
 mod tensors;

@@ -70,8 +70,28 @@ impl Folder {
 
 fn wmc(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wmc"));
-    command.current_dir(folder);
+    // Nothing is remembered from one test to the next.
+    command.current_dir(folder).env("WMC_CACHE", "");
     command
+}
+
+/// A check that found nothing is told again, and forgotten when the text changes.
+#[test]
+fn checks_are_remembered() {
+    let folder = Folder::with(&[("small.wm", SMALL)]);
+    let kept = tempfile::tempdir().unwrap();
+    let check = || {
+        let output = wmc(folder.0.path()).args(["check", "small.wm"]).env("WMC_CACHE", kept.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let first = check();
+    assert_eq!(first.0, Some(0), "{}", first.1);
+    let answers = || fs::read_dir(kept.path().join("checks")).map_or(0, Iterator::count);
+    assert_eq!(answers(), 1);
+    assert_eq!(check(), first);
+    folder.write("small.wm", SMALL.replace("8", "Z"));
+    assert_eq!(check().0, Some(2));
+    assert_eq!(answers(), 1, "a check with errors is not remembered");
 }
 
 fn json_lines(text: &str) -> Vec<Value> {

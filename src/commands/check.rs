@@ -7,6 +7,7 @@ use dsl::Checked;
 use crate::cli::Check;
 use crate::files::{self, Unread};
 use crate::output::{Exit, Output};
+use crate::remember::Question;
 use crate::report::{Report, tally};
 use crate::show::counts;
 
@@ -14,30 +15,38 @@ pub(crate) fn run(arguments: &Check, out: &mut Output) -> Exit {
     let mut report = Report::new(arguments.json);
     let mut worst = Exit::Fine;
     for path in &arguments.files {
-        let name = path.display().to_string();
-        let exit = match checked(path, arguments) {
-            Ok(checked) => {
-                report.diagnostics(out, &checked.sources, &checked.diagnostics);
-                if !arguments.json {
-                    out.say(format!("{name}: {}\n", summary(&checked)));
-                }
-                verdict(&checked, arguments.deny_warnings)
-            }
-            Err(unread) => {
-                report.unread(out, &name, unread);
-                Exit::Bad
-            }
-        };
+        let exit = file(path, arguments, &mut report, out).unwrap_or_else(|unread| {
+            report.unread(out, &path.display().to_string(), unread);
+            Exit::Bad
+        });
         worst = worst.max(exit);
     }
     report.finish(out);
     worst
 }
 
-fn checked(path: &Path, arguments: &Check) -> Result<Checked, Unread> {
+fn file(path: &Path, arguments: &Check, report: &mut Report, out: &mut Output) -> Result<Exit, Unread> {
+    let name = path.display().to_string();
     let text = files::read(path)?;
     let loader = files::folders(path, &arguments.roots.roots)?;
-    Ok(dsl::check(&path.display().to_string(), &text, &loader, &arguments.sizes.options(None)))
+    let options = arguments.sizes.options(None);
+    let question = Question::new(path, &text, &arguments.roots.roots, &options);
+    let (told, exit) = match question.as_ref().and_then(|question| question.recall(&loader)) {
+        Some(told) => (told, Exit::Fine),
+        None => {
+            let checked = dsl::check(&name, &text, &loader, &options);
+            report.diagnostics(out, &checked.sources, &checked.diagnostics);
+            let told = summary(&checked);
+            if let Some(question) = question.filter(|_| checked.diagnostics.is_empty()) {
+                question.remember(loader, &told);
+            }
+            (told, verdict(&checked, arguments.deny_warnings))
+        }
+    };
+    if !arguments.json {
+        out.say(format!("{name}: {told}\n"));
+    }
+    Ok(exit)
 }
 
 fn verdict(checked: &Checked, deny_warnings: bool) -> Exit {
