@@ -92,8 +92,17 @@ pub(super) struct Frame {
     /// The brace is the body of the statement around it, not part of an expression.
     pub body: bool,
     pub close: Option<usize>,
-    /// What starts in it, in order.
+    /// What starts in it, in order, where that may form columns.
     pub entries: Vec<Entry>,
+}
+
+impl Frame {
+    /// Only what hangs below its bracket has lines of its own to align.
+    pub(super) fn keep(&mut self, entry: Option<Entry>) {
+        if self.hanging {
+            self.entries.extend(entry);
+        }
+    }
 }
 
 /// A statement or an item; places are indices of units.

@@ -13,6 +13,9 @@ pub(super) fn scan(units: Vec<Unit<'_>>) -> (Vec<Unit<'_>>, Vec<Frame>) {
     for at in 0..scan.units.len() {
         scan.unit(at);
     }
+    for open in scan.open {
+        scan.frames[open.frame].keep(open.entry);
+    }
     (scan.units, scan.frames)
 }
 
@@ -20,6 +23,8 @@ pub(super) fn scan(units: Vec<Unit<'_>>) -> (Vec<Unit<'_>>, Vec<Frame>) {
 struct Open {
     frame: usize,
     bracket: &'static str,
+    /// What is being read.
+    entry: Option<Entry>,
     /// Nothing stands behind its bracket or its last comma.
     fresh: bool,
     /// What the next brace holds: `if`, `else`, a fold or `rollout` went before.
@@ -51,7 +56,16 @@ impl Scan<'_> {
         let tight = shape == Shape::Index || inherited;
         let frame = self.frames.len();
         self.frames.push(Frame { shape, hanging, body, close: None, entries: Vec::new() });
-        self.open.push(Open { frame, bracket, fresh: true, pending: None, tight, range: false, operators: Vec::new() });
+        self.open.push(Open {
+            frame,
+            bracket,
+            entry: None,
+            fresh: true,
+            pending: None,
+            tight,
+            range: false,
+            operators: Vec::new(),
+        });
         self.ends = false;
     }
 
@@ -65,11 +79,11 @@ impl Scan<'_> {
     }
 
     fn entry(&self) -> Option<&Entry> {
-        self.frames[self.open.last()?.frame].entries.last()
+        self.open.last()?.entry.as_ref()
     }
 
     fn entry_mut(&mut self) -> Option<&mut Entry> {
-        self.frames[self.open.last()?.frame].entries.last_mut()
+        self.open.last_mut()?.entry.as_mut()
     }
 
     fn text(&self, at: usize) -> &str {
@@ -147,19 +161,10 @@ impl Scan<'_> {
         let top = self.top();
         top.fresh = false;
         top.pending = None;
-        let frame = top.frame;
         let (arrow, extra, define, body) = (None, None, None, None);
-        self.frames[frame].entries.push(Entry {
-            lead,
-            first: at,
-            arrow,
-            extra,
-            define,
-            defines: 0,
-            clauses: Vec::new(),
-            body,
-            tails: 0,
-        });
+        let entry = Entry { lead, first: at, arrow, extra, define, defines: 0, clauses: Vec::new(), body, tails: 0 };
+        let (frame, before) = (top.frame, top.entry.replace(entry));
+        self.frames[frame].keep(before);
         self.units[at].starts = true;
         self.ends = false;
     }
@@ -382,8 +387,10 @@ impl Scan<'_> {
         if !closes {
             return Role::Stray;
         }
-        let frame = self.top().frame;
-        self.open.pop();
+        let Some(Open { frame, entry, .. }) = self.open.pop() else {
+            return Role::Stray;
+        };
+        self.frames[frame].keep(entry);
         self.frames[frame].close = Some(at);
         self.units[at].frame = self.top().frame;
         Role::Close(frame)
