@@ -6,7 +6,8 @@ mod support;
 use std::path::PathBuf;
 
 use compiler::lower::Entry;
-use compiler::run::{Call, Tensor, Tensors, call};
+use compiler::kernel::fuse::Level;
+use compiler::run::{Call, Kernels, Tensor, Tensors, call};
 use dsl::hir::Model;
 use serde_json::Value;
 use support::{difference, load, model, project};
@@ -101,9 +102,9 @@ fn close(name: &str, have: &Tensor, want: &Tensor, bound: f64) {
 }
 
 /// Values, losses, gradients and the step, in one precision.
-fn train_step(double: bool, simplify: bool, bound: f64) {
+fn train_step(double: bool, simplify: bool, kernels: Option<Kernels>, bound: f64) {
     let golden = golden();
-    let call_ = Call { entry: Entry::TrainStep, observe: true, double, simplify, progress: 0.65, ..Call::default() };
+    let call_ = Call { entry: Entry::TrainStep, observe: true, double, simplify, kernels, progress: 0.65, ..Call::default() };
     let have = call(&hamworld(), &call_, &golden.given()).unwrap_or_else(|e| panic!("{e}"));
     let mut compared = 0;
     for (name, place) in golden.names["others"].as_object().expect("others") {
@@ -142,46 +143,70 @@ fn step_of(t: &Tensor, at: usize) -> Tensor {
 
 #[test]
 fn a_training_step_in_double_precision() {
-    train_step(true, true, 1e-9);
+    train_step(true, true, None, 1e-9);
 }
 
 #[test]
 fn a_training_step_in_single_precision() {
-    train_step(false, true, 1e-4);
+    train_step(false, true, None, 1e-4);
 }
 
 #[test]
 fn a_training_step_before_simplification() {
-    train_step(true, false, 1e-9);
+    train_step(true, false, None, 1e-9);
+}
+
+/// All levels, on one, two and three threads.
+fn kernels() -> impl Iterator<Item = Option<Kernels>> {
+    Level::ALL.into_iter().flat_map(|level| (1..=3).map(move |threads| Some(Kernels { level, threads })))
 }
 
 #[test]
-fn a_decision() {
+fn a_training_step_by_kernels() {
+    kernels().for_each(|kernels| train_step(false, true, kernels, 1e-4));
+}
+
+/// The planner's action, and each iteration's mean, deviation and scores.
+fn decision(double: bool, kernels: Option<Kernels>, bound: f64) {
     let golden = golden();
-    for (double, bound) in [(true, 1e-9), (false, 1e-4)] {
-        let call_ = Call { entry: Entry::Plan, observe: true, double, progress: 0.65, ..Call::default() };
-        let have = call(&hamworld(), &call_, &golden.plan()).unwrap_or_else(|e| panic!("{e}"));
-        close("action", &flat(&have["action"]), &golden.outputs["plan.action"], bound);
-        for (name, theirs, first) in [("mean", "plan.mu", 1), ("std", "plan.std", 1), ("score", "plan.score", 0)] {
-            let mine = &have[&format!("value.plan.{name}")];
-            let inner: usize = mine.shape[2..].iter().product();
-            let iterations = Tensor { shape: golden.outputs[theirs].shape.clone(), data: mine.data[first * inner..].to_vec() };
-            close(name, &iterations, &golden.outputs[theirs], bound);
-        }
+    let call_ = Call { entry: Entry::Plan, observe: true, double, kernels, progress: 0.65, ..Call::default() };
+    let have = call(&hamworld(), &call_, &golden.plan()).unwrap_or_else(|e| panic!("{e}"));
+    close("action", &flat(&have["action"]), &golden.outputs["plan.action"], bound);
+    for (name, theirs, first) in [("mean", "plan.mu", 1), ("std", "plan.std", 1), ("score", "plan.score", 0)] {
+        let mine = &have[&format!("value.plan.{name}")];
+        let inner: usize = mine.shape[2..].iter().product();
+        let iterations = Tensor { shape: golden.outputs[theirs].shape.clone(), data: mine.data[first * inner..].to_vec() };
+        close(name, &iterations, &golden.outputs[theirs], bound);
     }
 }
 
 #[test]
-fn scores_of_fixed_candidates() {
+fn a_decision() {
+    decision(true, None, 1e-9);
+    decision(false, None, 1e-4);
+}
+
+#[test]
+fn a_decision_by_kernels() {
+    kernels().for_each(|kernels| decision(false, kernels, 1e-4));
+}
+
+fn scores(double: bool, kernels: Option<Kernels>, bound: f64) {
     let golden = golden();
     let model = model(&folder().join("candidates.wm"), &SIZES);
     let mut given = golden.plan();
     given.remove("value.plan.mean");
     let actions = &golden.inputs["cand.actions"];
     given.insert("draw.plan.noise".into(), Tensor { shape: vec![1, 1, 16, 6, 6], data: actions.data.clone() });
-    let have = call(&model, &Call { entry: Entry::Plan, observe: true, double: true, progress: 0.65, ..Call::default() }, &given);
-    let have = have.unwrap_or_else(|e| panic!("{e}"));
-    close("score", &flat(&have["value.plan.score"]), &golden.outputs["cand.score"], 1e-9);
+    let call_ = Call { entry: Entry::Plan, observe: true, double, kernels, progress: 0.65, ..Call::default() };
+    let have = call(&model, &call_, &given).unwrap_or_else(|e| panic!("{e}"));
+    close("score", &flat(&have["value.plan.score"]), &golden.outputs["cand.score"], bound);
+}
+
+#[test]
+fn scores_of_fixed_candidates() {
+    scores(true, None, 1e-9);
+    kernels().for_each(|kernels| scores(false, kernels, 1e-4));
 }
 
 fn flat(t: &Tensor) -> Tensor {

@@ -10,6 +10,7 @@ use dsl::source::Span;
 
 use super::{Lower, Which};
 use crate::ir::{AxisId, Graph, Op, ValueId};
+use crate::simplify::Shared;
 
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
@@ -17,6 +18,8 @@ pub(crate) struct Frame {
     /// Values of expressions, by the system they were read in.
     pub(crate) memo: HashMap<(Which, ExprId), ValueId>,
     pub(crate) scan: Option<Loop>,
+    /// What inner gradients have in common.
+    pub(crate) shared: Shared,
 }
 
 /// The loop that a frame is the body of.

@@ -1,5 +1,6 @@
 //! Gradients inside a model.
 
+use super::frame::Frame;
 use super::{Lower, Result};
 use crate::grad;
 use crate::ir::{Op, ValueId};
@@ -26,8 +27,10 @@ impl Lower<'_> {
             }
         }
         let depth = self.depth();
-        let graph = &mut self.frames[depth].graph;
-        let mut d = grad::gradients(&mut self.program.axes, graph, of, &[root])[0];
+        let Frame { graph, shared, .. } = &mut self.frames[depth];
+        let start = graph.nodes.len();
+        let d = grad::gradients(&mut self.program.axes, graph, of, &[root])[0];
+        let mut d = shared.merge(graph, start, d);
         while let Some(node) = cuts.pop() {
             d = match node.op {
                 Op::Rename { from, to, .. } => graph.rename(d, from, to, node.span),

@@ -59,6 +59,33 @@ impl Numbers {
     }
 }
 
+/// Values that were appended to a graph, for others that may be the same: what `grad(E, q)` and `grad(E, p)` have in common is
+/// there once, and so are its derivatives when the whole is differentiated again.
+#[derive(Debug, Default)]
+pub(crate) struct Shared(HashMap<Key, ValueId>);
+
+impl Shared {
+    /// Lets the nodes from `start` on read what was appended before instead of their equals, and gives the equal of `of`. What
+    /// is left over is dead.
+    pub(crate) fn merge(&mut self, graph: &mut Graph, start: usize, of: ValueId) -> ValueId {
+        let mut same: HashMap<ValueId, ValueId> = HashMap::new();
+        for at in start..graph.nodes.len() {
+            let node = &mut graph.nodes[at];
+            node.op = std::mem::replace(&mut node.op, Op::Const(0.0)).map_operands(|v| same.get(&v).copied().unwrap_or(v));
+            // Bodies of loops would have to be compared node by node.
+            if matches!(node.op, Op::Scan(_)) {
+                continue;
+            }
+            let here = ValueId(at as u32);
+            let first = *self.0.entry(key(&node.op, &node.axes, &[], |v| v.0)).or_insert(here);
+            if first != here && graph.axes(first) == graph.axes(here) {
+                same.insert(here, first);
+            }
+        }
+        same.get(&of).copied().unwrap_or(of)
+    }
+}
+
 /// All that a value depends on. `body` are the numbers of a scan's results.
 fn key(op: &Op, axes: &[AxisId], body: &[u32], number: impl Fn(ValueId) -> u32) -> Key {
     let mut key = Words(Vec::with_capacity(8));

@@ -32,6 +32,7 @@ mod unroll;
 use std::collections::HashMap;
 
 pub use coalesce::coalesce;
+pub(crate) use cse::Shared;
 pub use cse::cse;
 pub use dce::dce;
 pub use expand::expand_composites;

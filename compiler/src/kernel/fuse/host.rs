@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::dims::GraphId;
+use super::launches;
 use super::partition::{Group, How, Partition, partition, row_axes};
 use super::shape::{Kind, Root, Shape, Use};
 use super::spot::{self, Affine, At, Spot};
@@ -29,7 +30,16 @@ pub(crate) fn steps(
     };
     let shape = Rc::new(Shape::new(fuser.program, graph, &known));
     let parts = partition(fuser.program, &fuser.dims, fuser.level, graph, id, &shape);
-    let mut host = Host { graph, id, shape, parts, places: HashMap::new(), homes: HashMap::new(), written: HashSet::new() };
+    let mut host = Host {
+        graph,
+        id,
+        shape,
+        parts,
+        places: HashMap::new(),
+        homes: HashMap::new(),
+        carries: HashMap::new(),
+        written: HashSet::new(),
+    };
     for v in graph.ids() {
         if let Op::Input(p) | Op::Param(p) = graph.node(v).op {
             host.places.insert(Root(v, 0), params[p as usize].clone());
@@ -37,9 +47,10 @@ pub(crate) fn steps(
     }
     for (i, (v, at)) in graph.results.iter().zip(wanted).enumerate() {
         if let Some((root, at)) = named_back(graph, &host.shape, *v, at) {
-            host.homes.entry(root).or_default().push((i, at));
+            host.homes.entry(root).or_default().push((Want::Result(i), at));
         }
     }
+    host.begin_loops(fuser);
     let mut stages: BTreeMap<(bool, usize), Vec<usize>> = BTreeMap::new();
     for (g, group) in host.parts.groups.iter().enumerate() {
         stages.entry((!group.prepared, group.stage)).or_default().push(g);
@@ -51,13 +62,13 @@ pub(crate) fn steps(
     }
     let mut copies = Vec::new();
     for (i, (v, to)) in graph.results.iter().zip(wanted).enumerate() {
-        if !host.written.contains(&i) {
+        if !host.written.contains(&Want::Result(i)) {
             let from = host.spot(fuser, *v, &mut copies)?;
             copies.push(host.copy(fuser, *v, &from, to, "an array of the caller is given as it is"));
         }
     }
     launch(copies, &mut steps);
-    Ok((prepare, steps))
+    Ok((prepare, launches::gather(steps)))
 }
 
 /// What a kernel reads of others.
@@ -75,10 +86,21 @@ struct Host<'g> {
     shape: Rc<Shape>,
     parts: Partition,
     places: HashMap<Root, Spot>,
-    /// Where results are wanted: their numbers, and the places in the axes of what computes them.
-    homes: HashMap<Root, Vec<(usize, At)>>,
-    /// Results that are where they are wanted.
-    written: HashSet<usize>,
+    /// Where values are wanted: by whom, and the places in the axes of what computes them.
+    homes: HashMap<Root, Vec<(Want, At)>>,
+    /// The buffers of loops of steps, by loop and carry: what a step reads, and what it writes.
+    carries: HashMap<(ValueId, usize), (At, At)>,
+    /// What is where it is wanted.
+    written: HashSet<Want>,
+}
+
+/// Who wants a value in a place of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Want {
+    /// The graph, as this result.
+    Result(usize),
+    /// A loop of steps, to begin this carry with. The loop overwrites it.
+    Begin(ValueId, usize),
 }
 
 impl Host<'_> {
@@ -115,35 +137,41 @@ impl Host<'_> {
         let sizes = sizes(fuser, &group.rows);
         let padded = padded(&sizes);
         let mut block = Block::new(self.graph, self.id, self.shape.clone());
-        block.nodes = group.nodes.iter().copied().collect();
+        block.nodes = group.nodes.iter().chain(&group.riders).copied().collect();
         let mut strided: Vec<(Root, At, Lanes)> = Vec::new();
         let mut given: Vec<(Root, At)> = Vec::new();
         for root in self.roots(group) {
             let (axes, rows) = self.axes(fuser, &group.rows, root);
             let features: Vec<AxisId> = axes.iter().copied().filter(|a| !rows.contains(&Some(*a))).collect();
-            let mut homes = Vec::new();
-            for (i, at) in self.wanted(group, root) {
-                match lanes(&at, &rows, &sizes) {
-                    Lanes::Unit if has_room(&at, &rows, &sizes) => homes.push(at),
+            let wanted = self.wanted(group, root);
+            // Where it stays, and where a loop that begins with it takes it from.
+            let (mut homes, mut begins) = (Vec::new(), Vec::new());
+            for (want, at) in &wanted {
+                match lanes(at, &rows, &sizes) {
+                    Lanes::Unit if has_room(at, &rows, &sizes) => match want {
+                        Want::Result(_) => homes.push(at.clone()),
+                        Want::Begin(..) => begins.push(at.clone()),
+                    },
                     _ => {
                         let strides = rows.iter().map(|a| a.map_or(0, |a| at.stride(a))).collect();
-                        strided.push((root, at, Lanes::Strided(strides)));
+                        strided.push((root, at.clone(), Lanes::Strided(strides)));
                     }
                 }
-                self.written.insert(i);
+                self.written.insert(*want);
             }
-            let here: Vec<usize> = self.wanted(group, root).iter().map(|(i, _)| *i).collect();
+            let wants: Vec<Want> = wanted.into_iter().map(|(want, _)| want).collect();
             let outside = |u: &Use| match u {
-                Use::Node(c) => self.parts.group_of[c] != g,
-                Use::Result(i) => !here.contains(i),
+                Use::Node(c) => self.parts.group_of.get(c) != Some(&g) && !self.only_begins(*c, root, &wants),
+                Use::Result(i) => !wants.contains(&Want::Result(*i)),
             };
             if homes.is_empty() && self.shape.uses(root).iter().any(outside) {
                 let kind = if group.prepared { BufferKind::Kept } else { BufferKind::Temp };
                 let id = fuser.buffer(&self.name(root), fuser.program.len(&features) * padded, kind);
                 homes.push(rowed(fuser, Base::Buffer(id), &features, &rows, &sizes));
             }
-            if let Some(first) = homes.first() {
-                given.push((root, first.clone()));
+            given.extend(homes.first().map(|first| (root, first.clone())));
+            homes.append(&mut begins);
+            if !homes.is_empty() {
                 let inner = |at: &At| At { strides: without(&at.strides, &rows), splat: false, ..at.clone() };
                 block.homes.insert(root, homes.iter().map(inner).collect());
             }
@@ -184,7 +212,7 @@ impl Host<'_> {
     fn outside(&mut self, fuser: &mut Fuser<'_>, group: &Group, block: &Block<'_>) -> Result<Vec<Import>> {
         let mut found: Vec<Import> = Vec::new();
         let mut seen = HashSet::new();
-        for v in &group.nodes {
+        for v in &block.nodes {
             let mut operands = Vec::new();
             self.graph.node(*v).op.operands(|x| operands.push(x));
             for x in operands {
@@ -255,9 +283,10 @@ impl Host<'_> {
         let a_view = operand(self, fuser, a, &n, before)?;
         let b_view = b.map(|b| operand(self, fuser, b, &i, before)).transpose()?;
         let root = Root(v, 0);
-        let dst = match self.wanted(group, root).first().cloned() {
-            Some((result, at)) => {
-                self.written.insert(result);
+        let result = self.wanted(group, root).into_iter().find(|(want, _)| matches!(want, Want::Result(_)));
+        let dst = match result {
+            Some((want, at)) => {
+                self.written.insert(want);
                 at
             }
             None => {
@@ -301,6 +330,34 @@ impl Host<'_> {
         Ok(Kernel { name, work: Work::Random(Random { draw, noise, last, to }), notes })
     }
 
+    /// Buffers for the carries of loops of steps. What they begin with is wanted there.
+    fn begin_loops(&mut self, fuser: &mut Fuser<'_>) {
+        let loops: Vec<ValueId> = self.parts.groups.iter().filter(|g| g.how == How::Loop).map(|g| g.nodes[0]).collect();
+        for v in loops {
+            let Op::Scan(scan) = &self.graph.node(v).op else { continue };
+            let inner = fuser.dims.body(self.id, v);
+            for (i, x) in scan.init.iter().enumerate() {
+                let result = scan.body.results[i];
+                let now = self.carried(fuser, scan, inner, result, None);
+                let next = self.carried(fuser, scan, inner, result, None);
+                // What has more rows than the value itself is copied.
+                let same = now.strides.len() == self.graph.axes(*x).len();
+                if let Some((root, at)) = named_back(self.graph, &self.shape, *x, &now).filter(|_| same) {
+                    self.homes.entry(root).or_default().push((Want::Begin(v, i), at));
+                }
+                self.carries.insert((v, i), (now, next));
+            }
+        }
+    }
+
+    /// Whether a node is a loop of steps that reads a value to begin with it, and for nothing else.
+    fn only_begins(&self, v: ValueId, root: Root, wants: &[Want]) -> bool {
+        let begins = wants.iter().filter(|want| matches!(want, Want::Begin(of, _) if *of == v)).count();
+        let mut reads = 0;
+        self.graph.node(v).op.operands(|x| reads += usize::from(self.shape.roots[x.0 as usize] == Some(root)));
+        begins > 0 && begins == reads
+    }
+
     /// A loop of steps.
     fn scan(&mut self, fuser: &mut Fuser<'_>, v: ValueId, out: &mut Vec<Step>, before: &mut Vec<Kernel>) -> Result<()> {
         let Op::Scan(scan) = &self.graph.node(v).op else { return Err("no loop".to_string()) };
@@ -313,11 +370,11 @@ impl Host<'_> {
         let mut wanted = Vec::new();
         let mut swaps = Vec::new();
         for (i, x) in scan.init.iter().enumerate() {
-            let result = scan.body.results[i];
-            let (now, next) = (self.carried(fuser, scan, inner, result, None), self.carried(fuser, scan, inner, result, None));
-            let from = self.spot(fuser, *x, before)?;
-            let copy = self.copy(fuser, *x, &from, &now, "what a loop starts with");
-            before.push(copy);
+            let (now, next) = self.carries.remove(&(v, i)).ok_or("a loop without its carries")?;
+            if !self.written.contains(&Want::Begin(v, i)) {
+                let from = self.spot(fuser, *x, before)?;
+                before.push(self.copy(fuser, *x, &from, &now, "what a loop starts with"));
+            }
             if let (Base::Buffer(a), Base::Buffer(b)) = (now.base, next.base) {
                 swaps.push(Step::Swap(a, b));
             }
@@ -450,7 +507,7 @@ impl Host<'_> {
     }
 
     /// Where results that a group computes are wanted. What is prepared once is not given out each time by what computes it.
-    fn wanted(&self, group: &Group, root: Root) -> Vec<(usize, At)> {
+    fn wanted(&self, group: &Group, root: Root) -> Vec<(Want, At)> {
         if group.prepared { Vec::new() } else { self.homes.get(&root).cloned().unwrap_or_default() }
     }
 
@@ -507,11 +564,11 @@ impl Host<'_> {
         let group = &self.parts.groups[g];
         let of = |root: &Root| self.shape.uses(*root).iter();
         let reader = self.roots(group).iter().flat_map(of).find_map(|u| match u {
-            Use::Node(c) if self.parts.group_of[c] != g => Some(*c),
-            _ => None,
+            Use::Node(c) => self.parts.group_of.get(c).filter(|of| **of != g).map(|of| (*c, *of)),
+            Use::Result(_) => None,
         });
-        let Some(reader) = reader else { return "the program ends".to_string() };
-        let next = &self.parts.groups[self.parts.group_of[&reader]];
+        let Some((reader, next)) = reader else { return "the program ends".to_string() };
+        let next = &self.parts.groups[next];
         let op = self.graph.node(reader).op.name();
         match (next.how, group.prepared) {
             (_, true) => "it depends on parameters alone".to_string(),

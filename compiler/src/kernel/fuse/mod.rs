@@ -5,6 +5,7 @@
 //! | `dims` | which axes of which values are the same rows |
 //! | `partition` | which nodes make one kernel, at each level |
 //! | `host` | the steps of a graph: kernels, loops of steps, buffers between them |
+//! | `launches` | kernels that can be called for together |
 //! | `tile` | the statements of a row-parallel kernel |
 //! | `open` | elementwise work fused into maps |
 //! | `product` | products with weights, and the packing of weights |
@@ -14,6 +15,7 @@
 
 mod dims;
 mod host;
+mod launches;
 mod locals;
 mod open;
 mod partition;

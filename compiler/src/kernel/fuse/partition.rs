@@ -4,10 +4,10 @@
 //! lies between them that crosses rows or has other rows; a stage counts how often that happened on the way from the
 //! inputs. So groups are as large as they can be, and those of one stage do not depend on each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::dims::{Class, Dims, GraphId};
-use super::shape::{Kind, Shape};
+use super::shape::{Kind, Root, Shape, Use};
 use super::{Level, Rows};
 use crate::ir::{AxisId, Composite, Graph, Op, Program, Reduction, Role, ValueId};
 
@@ -27,6 +27,8 @@ pub(crate) struct Group {
     pub how: How,
     pub rows: Rows,
     pub nodes: Vec<ValueId>,
+    /// Numbers of others that it computes for itself.
+    pub riders: BTreeSet<ValueId>,
     /// Depends on parameters alone.
     pub prepared: bool,
     pub stage: usize,
@@ -45,6 +47,7 @@ type Key = (bool, usize, How, Rows, Option<ValueId>);
 pub(crate) fn partition(program: &Program, dims: &Dims, level: Level, graph: &Graph, id: GraphId, shape: &Shape) -> Partition {
     let ctx = Ctx { program, dims, level, graph, id, shape };
     let prepared = ctx.prepared();
+    let riders = ctx.riders(&prepared);
     let mut keys: BTreeMap<ValueId, Key> = BTreeMap::new();
     let mut groups: BTreeMap<Key, Vec<ValueId>> = BTreeMap::new();
     for v in shape.work() {
@@ -55,7 +58,7 @@ pub(crate) fn partition(program: &Program, dims: &Dims, level: Level, graph: &Gr
         let mut stage = 0;
         for root in &shape.reads[&v] {
             if let Some((of_prepared, of_stage, of_how, of_rows, of_lone)) = keys.get(&root.0) {
-                if *of_prepared && !prepared {
+                if *of_prepared && !prepared || how == How::Tile && riders.contains(&root.0) {
                     continue;
                 }
                 let joins = !starts && lone.is_none() && of_lone.is_none() && *of_how == how && *of_rows == rows;
@@ -66,9 +69,16 @@ pub(crate) fn partition(program: &Program, dims: &Dims, level: Level, graph: &Gr
         groups.entry(key.clone()).or_default().push(v);
         keys.insert(v, (prepared, stage, how, key.3, lone));
     }
+    let tiles = |v: ValueId| matches!(keys.get(&v), Some((_, _, How::Tile, ..)));
     let groups: Vec<Group> = groups
         .into_iter()
-        .map(|((not_prepared, stage, how, rows, _), nodes)| Group { how, rows, nodes, prepared: !not_prepared, stage })
+        .map(|((not_prepared, stage, how, rows, _), mut nodes)| {
+            nodes.retain(|v| !riders.contains(v) || ctx.stands_alone(*v, &tiles));
+            let own = nodes.iter().copied().filter(|_| how == How::Tile).collect();
+            let riders = ctx.closure(own, &riders);
+            Group { how, rows, nodes, riders, prepared: !not_prepared, stage }
+        })
+        .filter(|group| !group.nodes.is_empty())
         .collect();
     let group_of = groups.iter().enumerate().flat_map(|(g, group)| group.nodes.iter().map(move |v| (*v, g))).collect();
     Partition { groups, group_of }
@@ -100,6 +110,45 @@ impl Ctx<'_> {
             prepared.push(known);
         }
         prepared
+    }
+
+    /// Single numbers made of numbers that are there from the start, such as `1 - alpha`. A kernel that reads one computes it
+    /// for itself, rather than wait for another kernel to do so.
+    fn riders(&self, prepared: &[bool]) -> BTreeSet<ValueId> {
+        let mut riders = BTreeSet::new();
+        if self.level != Level::Mega {
+            return riders;
+        }
+        for v in self.shape.work() {
+            let op = &self.graph.node(v).op;
+            let plain = matches!(op, Op::Unary(..) | Op::Add(..) | Op::Mul(..) | Op::Max(..) | Op::Less(..) | Op::Where(..));
+            let there =
+                |x: ValueId| prepared[x.0 as usize] || self.shape.kinds[x.0 as usize] == Kind::Source || riders.contains(&x);
+            let number = plain && !prepared[v.0 as usize] && self.graph.axes(v).is_empty();
+            if number && self.shape.reads[&v].iter().all(|root| self.graph.axes(root.0).is_empty() && there(root.0)) {
+                riders.insert(v);
+            }
+        }
+        riders
+    }
+
+    /// Whether somebody needs a rider who cannot compute it: a result, or a loop of steps.
+    fn stands_alone(&self, v: ValueId, tiles: &dyn Fn(ValueId) -> bool) -> bool {
+        self.shape.uses(Root(v, 0)).iter().any(|u| match u {
+            Use::Result(_) => true,
+            Use::Node(c) => !tiles(*c),
+        })
+    }
+
+    /// The riders that these nodes need and are not.
+    fn closure(&self, nodes: Vec<ValueId>, riders: &BTreeSet<ValueId>) -> BTreeSet<ValueId> {
+        let mut found = BTreeSet::new();
+        let mut open = nodes.clone();
+        while let Some(v) = open.pop() {
+            let more = self.shape.reads[&v].iter().map(|root| root.0).filter(|x| riders.contains(x) && !nodes.contains(x));
+            open.extend(more.filter(|x| found.insert(*x)));
+        }
+        found
     }
 
     fn how(&self, v: ValueId) -> (How, Rows) {

@@ -544,7 +544,7 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
             finals.push(place.clone());
             let step = place.step(scan.axis, id);
             match named_back(&scan.body, &inside.shape, *result, &step) {
-                Some((of, at)) if inside.nodes.contains(&of.0) && !matches!(scan.body.node(of.0).op, Op::Scan(_)) => {
+                Some((of, at)) if inside.nodes.contains(&of.0) && !is_carry(&scan.body, of) => {
                     inside.homes.entry(of).or_default().push(at);
                 }
                 _ => copied.push((*result, step)),
@@ -681,6 +681,11 @@ impl<'g> Block<'g> {
             Use::Result(i) => *i >= self.carries.len(),
         })
     }
+}
+
+/// Whether a value is what a loop ends with, and not what it gives out step by step.
+fn is_carry(graph: &Graph, root: Root) -> bool {
+    matches!(&graph.node(root.0).op, Op::Scan(scan) if (root.1 as usize) < scan.init.len())
 }
 
 /// The place of a part of an axis, under the part's own axis.
