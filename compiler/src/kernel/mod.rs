@@ -22,6 +22,8 @@ pub mod interp;
 pub mod text;
 pub mod verify;
 
+use std::borrow::Cow;
+
 use dsl::source::Span;
 use serde::{Deserialize, Serialize};
 
@@ -188,6 +190,28 @@ pub struct Map {
     pub code: Vec<Instr>,
     /// Unit. What is written in place of a load has the very view of the load; else nothing that is written is read.
     pub stores: Vec<Store>,
+}
+
+impl Map {
+    /// The same work as maps that have entries: where a dimension has none, sums and maxima only begin.
+    pub fn with_entries(&self) -> Cow<'_, [Map]> {
+        if !self.dims.contains(&0) {
+            return Cow::Borrowed(std::slice::from_ref(self));
+        }
+        let begun = |store: &Store| {
+            let start = match store.mode {
+                Mode::Set => return None,
+                Mode::Sum => 0.0,
+                Mode::Max => f32::NEG_INFINITY,
+            };
+            let kept: Vec<usize> = (0..self.dims.len()).filter(|d| store.to.strides[*d] > 0 || self.dims[*d] > 0).collect();
+            let to = View { strides: kept.iter().map(|d| store.to.strides[*d]).collect(), ..store.to.clone() };
+            let dims: Vec<usize> = kept.iter().map(|d| self.dims[*d]).collect();
+            let stores = vec![Store { to, value: Reg(0), mode: Mode::Max }];
+            (!dims.contains(&0)).then(|| Map { dims, loads: Vec::new(), code: vec![Instr::Const(start)], stores })
+        };
+        Cow::Owned(self.stores.iter().filter_map(begun).collect())
+    }
 }
 
 /// Index into [`Map::code`].

@@ -47,8 +47,13 @@ fn keep_graph(old: Graph, rows: &[AxisId]) -> Graph {
             Op::Out { scan, index } => {
                 *index = moved.get(scan).map_or(*index, |places| places[*index as usize]);
                 if let Some(over) = over {
-                    // The steps' axis and those that went inside are gone.
-                    let axes = node.axes.iter().copied().filter(|a| !over.contains(a) || rows.contains(a)).collect();
+                    // The steps' axis and those that went inside are gone; elsewhere the former may be rows.
+                    let steps = match &graph.node(*scan).op {
+                        Op::Scan(scan) => Some(scan.axis),
+                        _ => None,
+                    };
+                    let stays = |a: &AxisId| Some(*a) != steps && (!over.contains(a) || rows.contains(a));
+                    let axes = node.axes.iter().copied().filter(stays).collect();
                     let new = graph.push(op, axes, node.span);
                     kept.insert(new);
                     new_of.push(new);

@@ -11,6 +11,8 @@
 //! | [`sink`] | running sums of products leave their loop |
 //! | [`dce`] | what no output needs goes |
 //!
+//! [`empty`] is for kernels alone: what has no entries goes.
+//!
 //! [`simplify`] runs them in this order until none changes anything. Passes neither depend on the order of nodes that do
 //! not depend on each other nor on any hash, so equal programs give equal programs. Gradients of a simplified program
 //! are the gradients of the program; [`strip_stops`] is for when there are none left to take.
@@ -18,6 +20,7 @@
 mod coalesce;
 mod cse;
 mod dce;
+mod empty;
 mod expand;
 mod fold;
 mod hoist;
@@ -35,6 +38,7 @@ pub use coalesce::coalesce;
 pub(crate) use cse::Shared;
 pub use cse::cse;
 pub use dce::dce;
+pub use empty::empty;
 pub use expand::expand_composites;
 pub use fold::fold;
 pub use hoist::{Hoisted, hoist, hoist_logged};

@@ -224,11 +224,10 @@ pub(super) fn compile(map: &Map, tile: &Tile, target: &mut Target) -> MapCode {
     MapCode { outer: sizes, middle, inner, views, constants, temporaries, code, entry }
 }
 
-/// Dimensions along which the views move furthest come first, so that the inner loops stay in few lines of the cache. An
-/// empty one is innermost: sums over nothing begin, too.
+/// Dimensions along which the views move furthest come first, so that the inner loops stay in few lines of the cache.
 fn near_inside((sizes, strides): (Vec<usize>, Vec<Vec<usize>>)) -> (Vec<usize>, Vec<Vec<usize>>) {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by_key(|d| (sizes[*d] == 0, std::cmp::Reverse(strides.iter().map(|s| s[*d]).sum::<usize>())));
+    order.sort_by_key(|d| std::cmp::Reverse(strides.iter().map(|s| s[*d]).sum::<usize>()));
     let sorted = |list: &Vec<usize>| order.iter().map(|d| list[*d]).collect();
     (sorted(&sizes), strides.iter().map(sorted).collect())
 }

@@ -46,7 +46,7 @@ impl TileCode {
     pub(super) fn new(tile: &Tile, target: &mut Target, threads: usize) -> TileCode {
         let rows = tile.row_count();
         let blocks = rows.div_ceil(LANES);
-        let mut compiled = |tile: &Tile| tile.body.iter().map(|stmt| compile(stmt, tile, target)).collect();
+        let mut compiled = |tile: &Tile| compile(&tile.body, tile, target);
         if let (Some(whole), true) = (widened(tile, WIDE), blocks > 1) {
             let tail = widened(tile, blocks % WIDE).map_or(Vec::new(), |tail| compiled(&tail));
             return TileCode { rows, arena: 0, items: blocks.div_ceil(WIDE), wide: WIDE, body: compiled(&whole), tail };
@@ -145,21 +145,26 @@ unsafe fn run(body: &[Code], blocks: Blocks, worker: &mut Worker, own: &mut Own,
     }
 }
 
-fn compile(stmt: &Stmt, tile: &Tile, target: &mut Target) -> Code {
-    match stmt {
-        Stmt::Map(map) => Code::Map(map::compile(map, tile, target)),
-        Stmt::Gemm(gemm) => Code::Gemm(GemmCode::new(gemm, tile)),
-        Stmt::Copy(copy) => Code::Copy(CopyCode::new(copy, tile)),
-        Stmt::Sort(sort) => Code::Sort(SortCode::new(sort, tile)),
-        Stmt::Gather(gather) => Code::Gather(GatherCode::new(gather, tile)),
-        Stmt::Scatter(scatter) => Code::Scatter(ScatterCode::new(scatter, tile)),
-        Stmt::Loop { id, count, reverse, body } => Code::Loop {
-            var: id.0 as usize,
-            count: *count,
-            reverse: *reverse,
-            body: body.iter().map(|stmt| compile(stmt, tile, target)).collect(),
-        },
+fn compile(body: &[Stmt], tile: &Tile, target: &mut Target) -> Vec<Code> {
+    let mut codes = Vec::new();
+    for stmt in body {
+        codes.push(match stmt {
+            Stmt::Map(map) => {
+                codes.extend(map.with_entries().iter().map(|map| Code::Map(map::compile(map, tile, target))));
+                continue;
+            }
+            Stmt::Gemm(gemm) => Code::Gemm(GemmCode::new(gemm, tile)),
+            Stmt::Copy(copy) => Code::Copy(CopyCode::new(copy, tile)),
+            Stmt::Sort(sort) => Code::Sort(SortCode::new(sort, tile)),
+            Stmt::Gather(gather) => Code::Gather(GatherCode::new(gather, tile)),
+            Stmt::Scatter(scatter) => Code::Scatter(ScatterCode::new(scatter, tile)),
+            Stmt::Loop { id, count, reverse, body } => {
+                let body = compile(body, tile, target);
+                Code::Loop { var: id.0 as usize, count: *count, reverse: *reverse, body }
+            }
+        });
     }
+    codes
 }
 
 /// A kernel of maps that have no dimension, with `blocks` blocks of rows as one. All of them are in buffers, which have

@@ -126,6 +126,10 @@ impl Host<'_> {
             }
         }
         before.append(&mut fuser.packing);
+        // What is prepared may be a product itself.
+        if self.id == super::dims::ROOT && groups.iter().any(|g| self.parts.groups[*g].prepared) {
+            before.append(&mut fuser.prepared_packing);
+        }
         launch(before, out);
         launch(kernels, out);
         out.extend(loops);
@@ -143,7 +147,9 @@ impl Host<'_> {
         for root in self.roots(group) {
             let (axes, rows) = self.axes(fuser, &group.rows, root);
             let features: Vec<AxisId> = axes.iter().copied().filter(|a| !rows.contains(&Some(*a))).collect();
-            let wanted = self.wanted(group, root);
+            // What several rows have in common is given out by a kernel without rows.
+            let common = rows.iter().zip(&sizes).any(|(axis, size)| axis.is_none() && *size > 1);
+            let wanted = if common { Vec::new() } else { self.wanted(group, root) };
             // Where it stays, and where a loop that begins with it takes it from.
             let (mut homes, mut begins) = (Vec::new(), Vec::new());
             for (want, at) in &wanted {
@@ -323,7 +329,7 @@ impl Host<'_> {
         let at = At::dense(Base::Buffer(to), fuser.program, &node.axes, 1);
         self.places.insert(Root(v, 0), Spot::At(at));
         let last = match noise {
-            Noise::Subset { .. } => node.axes.last().map_or(1, |a| fuser.program.size(*a)),
+            Noise::Subset { .. } => node.axes.last().map_or(1, |a| fuser.program.size(*a).max(1)),
             Noise::Gaussian | Noise::Uniform => 1,
         };
         let notes = Notes { ops: vec![("random".to_string(), node.span)], reason: self.reason(g) };
@@ -393,10 +399,8 @@ impl Host<'_> {
             self.places.insert(Root(v, i as u32), Spot::At(all.clone()));
             wanted.push(all.step(scan.axis, id));
         }
-        let (prepare, mut body) = steps(fuser, &scan.body, inner, &params, &wanted)?;
-        if !prepare.is_empty() {
-            body.splice(0..0, prepare);
-        }
+        // Nothing is prepared inside a loop.
+        let (_, mut body) = steps(fuser, &scan.body, inner, &params, &wanted)?;
         body.extend(swaps);
         out.push(Step::Loop { id, count, reverse: scan.direction == Direction::Backward, body });
         Ok(())
@@ -534,7 +538,11 @@ impl Host<'_> {
                 if root.1 as usize >= scan.init.len() {
                     axes.insert(0, scan.axis);
                 }
-                let rows = row_axes(rows, &fuser.dims, &scan.body, inner, result);
+                let rows = match rows {
+                    // The steps may be rows of what reads them.
+                    Rows::Axes(of) => of.iter().map(|a| axes.contains(a).then_some(*a)).collect(),
+                    Rows::Classes(_) => row_axes(rows, &fuser.dims, &scan.body, inner, result),
+                };
                 (axes, rows)
             }
             _ => (self.graph.axes(root.0).to_vec(), row_axes(rows, &fuser.dims, self.graph, self.id, root.0)),

@@ -86,6 +86,7 @@ pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program,
     let mut program = program.clone();
     crate::simplify::strip_stops(&mut program);
     crate::simplify::expand_composites(&mut program);
+    crate::simplify::empty(&mut program);
     let rows = Dims::new(&program).row_axes(&program);
     for _ in 0..ROUNDS {
         crate::simplify::sink_along(&mut program, &rows);

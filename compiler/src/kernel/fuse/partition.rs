@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::dims::{Class, Dims, GraphId};
+use super::dims::{Class, Dims, GraphId, ROOT};
 use super::shape::{Kind, Root, Shape, Use};
 use super::{Level, Rows};
 use crate::ir::{AxisId, Composite, Graph, Op, Program, Reduction, Role, ValueId};
@@ -61,7 +61,8 @@ pub(crate) fn partition(program: &Program, dims: &Dims, level: Level, graph: &Gr
                 if *of_prepared && !prepared || how == How::Tile && riders.contains(&root.0) {
                     continue;
                 }
-                let joins = !starts && lone.is_none() && of_lone.is_none() && *of_how == how && *of_rows == rows;
+                let same = *of_how == how && *of_rows == rows && !ctx.other_rows(v, *root, &rows);
+                let joins = !starts && lone.is_none() && of_lone.is_none() && same;
                 stage = stage.max(of_stage + usize::from(!joins));
             }
         }
@@ -96,9 +97,14 @@ struct Ctx<'a> {
 impl Ctx<'_> {
     /// Which values depend on nothing but parameters. Inside a loop of steps none count: they would have left it.
     fn prepared(&self) -> Vec<bool> {
+        if self.id != ROOT {
+            return vec![false; self.graph.nodes.len()];
+        }
         let mut prepared: Vec<bool> = Vec::with_capacity(self.graph.nodes.len());
-        for node in &self.graph.nodes {
+        for (v, node) in self.graph.ids().zip(&self.graph.nodes) {
             let known = match &node.op {
+                // The buffers of a loop of steps are not kept.
+                Op::Scan(_) if self.how(v).0 == How::Loop => false,
                 Op::Input(i) => matches!(self.program.inputs[*i as usize].role, Role::Param | Role::Slow),
                 Op::Param(_) | Op::Random { .. } => false,
                 op => {
@@ -200,6 +206,32 @@ impl Ctx<'_> {
 
     fn classes(&self, v: ValueId) -> Vec<Class> {
         self.dims.parallel().iter().copied().filter(|c| self.dims.axis(self.graph, self.id, v, *c).is_some()).collect()
+    }
+
+    /// Whether a node reads other rows of a value than its own: those that a cut of them leaves, or one for all.
+    fn other_rows(&self, v: ValueId, root: Root, rows: &Rows) -> bool {
+        let moves = |x: ValueId| match rows {
+            Rows::Classes(_) => !self.dims.crossed(self.graph, self.id, x).is_empty(),
+            Rows::Axes(rows) => match &self.graph.node(x).op {
+                Op::Slice { axis, .. } | Op::Pad { axis, .. } | Op::Gather { axis, .. } | Op::Split { axis, .. } => {
+                    rows.contains(axis)
+                }
+                Op::Rename { from, .. } => rows.contains(from),
+                Op::Join { axes, .. } => axes.iter().any(|a| rows.contains(a)),
+                _ => false,
+            },
+        };
+        let mut other = false;
+        self.graph.node(v).op.operands(|x| {
+            let mut x = x;
+            while self.shape.roots[x.0 as usize] == Some(root)
+                && let Kind::View(of) = self.shape.kinds[x.0 as usize]
+            {
+                other |= moves(x);
+                x = of;
+            }
+        });
+        other
     }
 
     /// Whether a node is a product of rows and weights, which the level `fused` starts a kernel with.

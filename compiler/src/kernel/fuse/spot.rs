@@ -41,7 +41,8 @@ impl At {
         let mut strides: Vec<(AxisId, usize)> = Vec::with_capacity(axes.len());
         for a in axes.iter().rev() {
             strides.push((*a, stride));
-            stride *= program.size(*a);
+            // An axis without entries still tells others apart.
+            stride *= program.size(*a).max(1);
         }
         strides.reverse();
         At { base, offset: 0, strides, loops: Vec::new(), splat: false }

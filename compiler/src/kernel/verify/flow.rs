@@ -83,7 +83,8 @@ impl Flow {
     fn accesses(&mut self, accesses: &[super::Access<'_>]) -> Checked {
         for access in accesses {
             let Some(id) = access.buffer() else { continue };
-            let known = !access.role.reads() || self.written.contains(&id);
+            let nothing = access.dims.contains(&0);
+            let known = nothing || !access.role.reads() || self.written.contains(&id);
             ensure!(known, "{}: {} is read before it is written", access.name, show(id));
         }
         self.written.extend(accesses.iter().filter(|a| a.role.writes()).filter_map(|a| a.buffer()));
