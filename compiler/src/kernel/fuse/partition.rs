@@ -118,8 +118,8 @@ impl Ctx<'_> {
         prepared
     }
 
-    /// Single numbers made of numbers that are there from the start, such as `1 - alpha`. A kernel that reads one computes it
-    /// for itself, rather than wait for another kernel to do so.
+    /// Small values made of what is there from the start, such as `1 - alpha`, or a planner's deviation that all its candidates
+    /// read. A kernel that reads one computes it for itself, rather than wait for another kernel to do so.
     fn riders(&self, prepared: &[bool]) -> BTreeSet<ValueId> {
         let mut riders = BTreeSet::new();
         if self.level != Level::Mega {
@@ -130,12 +130,37 @@ impl Ctx<'_> {
             let plain = matches!(op, Op::Unary(..) | Op::Add(..) | Op::Mul(..) | Op::Max(..) | Op::Less(..) | Op::Where(..));
             let there =
                 |x: ValueId| prepared[x.0 as usize] || self.shape.kinds[x.0 as usize] == Kind::Source || riders.contains(&x);
-            let number = plain && !prepared[v.0 as usize] && self.graph.axes(v).is_empty();
-            if number && self.shape.reads[&v].iter().all(|root| self.graph.axes(root.0).is_empty() && there(root.0)) {
+            let from_start = plain && !prepared[v.0 as usize] && self.shape.reads[&v].iter().all(|root| there(root.0));
+            if from_start && (self.is_number(v) || self.is_small_for_all(v)) {
                 riders.insert(v);
             }
         }
         riders
+    }
+
+    /// A single number of single numbers.
+    fn is_number(&self, v: ValueId) -> bool {
+        let number = |v: ValueId| self.graph.axes(v).is_empty();
+        number(v) && self.shape.reads[&v].iter().all(|root| number(root.0))
+    }
+
+    /// A few numbers a row, read by kernels with more rows and by nobody else.
+    fn is_small_for_all(&self, v: ValueId) -> bool {
+        let own = self.classes(v);
+        let entries = self.graph.axes(v).iter().filter(|a| {
+            let class = self.dims.class(self.graph, self.id, v, **a);
+            class.is_none_or(|class| !own.contains(&class))
+        });
+        let few = entries.map(|a| self.program.size(*a)).product::<usize>() <= RIDER;
+        let more = |u: &Use| match u {
+            Use::Result(_) => false,
+            Use::Node(c) => match self.how(*c) {
+                (How::Tile, Rows::Classes(rows)) => rows.len() > own.len() && own.iter().all(|class| rows.contains(class)),
+                _ => false,
+            },
+        };
+        let uses = self.shape.uses(Root(v, 0));
+        few && !own.is_empty() && !uses.is_empty() && uses.iter().all(more)
     }
 
     /// Whether somebody needs a rider who cannot compute it: a result, or a loop of steps.
@@ -211,7 +236,7 @@ impl Ctx<'_> {
     /// Whether a node reads other rows of a value than its own: those that a cut of them leaves, or one for all.
     fn other_rows(&self, v: ValueId, root: Root, rows: &Rows) -> bool {
         let moves = |x: ValueId| match rows {
-            Rows::Classes(_) => !self.dims.crossed(self.graph, self.id, x).is_empty(),
+            Rows::Classes(rows) => self.dims.crossed(self.graph, self.id, x).iter().any(|class| rows.contains(class)),
             Rows::Axes(rows) => match &self.graph.node(x).op {
                 Op::Slice { axis, .. } | Op::Pad { axis, .. } | Op::Gather { axis, .. } | Op::Split { axis, .. } => {
                     rows.contains(axis)
@@ -242,6 +267,9 @@ impl Ctx<'_> {
         weight(*a) || weight(*b)
     }
 }
+
+/// Numbers of a row that are computed again rather than waited for.
+const RIDER: usize = 64;
 
 /// Sums of fewer entries are not worth a kernel of their own kind.
 const CONTRACT: usize = 64;
