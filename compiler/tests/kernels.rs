@@ -94,6 +94,28 @@ fn training_steps_on_the_cpu() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Rows that fill no vector, one step, one action; at all levels.
+#[test]
+fn odd_sizes_on_the_cpu() {
+    let mut wrong = Vec::new();
+    let mut check = |file: &str, sizes: &[(&str, u64)], batches: &[usize]| {
+        for model in models(&project(file), sizes) {
+            for (batch, level) in batches.iter().flat_map(|batch| Level::ALL.map(|level| (*batch, level))) {
+                for entry in [Entry::TrainStep, Entry::Evaluate] {
+                    let found = differing(&model, entry, batch, level, true, true);
+                    wrong.extend(found.into_iter().filter(|w| !w.contains(": next.")).map(|w| format!("batch {batch}: {w}")));
+                }
+            }
+        }
+    };
+    for steps in [1, 3] {
+        check("benches/scan.wm", &[("T", steps), ("D", 9), ("N", 5)], &[1, 7, 161]);
+    }
+    check("benches/hgrad.wm", &[("Q", 3)], &[1, 7, 161]);
+    check("models/hamworld_small.wm", &[("O", 5), ("A", 1)], &[1, 7]);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// `MODEL=tdmpc2 ENTRY=act LEVEL=fused BATCH=3 cargo test -p wmc-compiler --test kernels -- --ignored --nocapture`: any model,
 /// entry point and level (`all` for all), on the CPU.
 #[test]
