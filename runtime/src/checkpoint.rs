@@ -198,7 +198,7 @@ pub fn read(place: &Path, model: &str) -> Result<(Manifest, Snapshot), Error> {
     }
     let manifest: Manifest = serde_json::from_slice(&json).map_err(|e| Error::file(place.join(MANIFEST), e))?;
     if manifest.model != model {
-        return Err(Error::file(place, "it was made by another model, or with other sizes"));
+        return Err(Error::file(place, "it was made by another model, for another task or with other sizes"));
     }
     let bad = |e: safetensors::SafeTensorError| Error::file(place, e);
     let (learnt, world) = (checked(LEARNT)?, checked(WORLD)?);

@@ -45,6 +45,8 @@ pub enum Error {
     File { path: PathBuf, reason: String },
     #[error("`{}` is no run: {reason}", path.display())]
     NoRun { path: PathBuf, reason: String },
+    #[error("`{}` is being trained by another process", path.display())]
+    Busy { path: PathBuf },
     #[error("no checkpoint of `{}` can be used:\n{reasons}", path.display())]
     NoCheckpoint { path: PathBuf, reasons: String },
     #[error("the checkpoint does not fit the model: {0}")]

@@ -8,7 +8,7 @@
 //! checkpoints/000000005000/
 //! ```
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use dsl::source::Sources;
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::checkpoint::{self, Manifest, sha256};
 use crate::policy::Policy;
+use crate::tasks::mujoco::described;
 use crate::train::{Config, Snapshot};
 
 const FORMAT: u32 = 1;
@@ -93,8 +94,12 @@ impl Run {
         let text = fs::read_to_string(&file).map_err(|e| Error::file(&file, e))?;
         let mut folders = dsl::folders::Folders::default();
         folders.add(&folder.join("model"), folder.join("model")).map_err(|e| Error::file(folder.join("model"), e))?;
-        let options =
+        let mut options =
             dsl::Options { dims: started.dims.clone(), task: Some(started.task.clone()), model: Some(started.model.clone()) };
+        let described = described::path(&started.task);
+        if described.is_some() {
+            options.task = None;
+        }
         let mut checked = dsl::check(&started.file, &text, &folders, &options);
         if checked.has_errors() {
             let first = checked.diagnostics.iter().find(|d| d.is_error()).map_or(String::new(), |d| d.message.clone());
@@ -105,6 +110,9 @@ impl Run {
         }
         let mut parts = vec![started.model.clone(), started.task.clone(), format!("{:?}", started.dims), text];
         parts.extend(folders.into_imports().into_values().map(|import| import.text));
+        if let Some(path) = described {
+            parts.extend(described::texts(&started.task, path)?);
+        }
         let fingerprint = sha256(parts.join("\0").as_bytes());
         let mut config = Config::new(checked.models.remove(0), &started.task, started.seed)?;
         for (name, value) in &started.set {
@@ -121,6 +129,17 @@ impl Run {
         let json = serde_json::to_string_pretty(&self.started).map_err(|e| Error::file(&path, e))? + "\n";
         let draft = path.with_extension("draft");
         fs::write(&draft, json).and_then(|()| fs::rename(&draft, &path)).map_err(|e| Error::file(path, e))
+    }
+
+    /// For as long as the file is held, nobody else trains this run.
+    pub fn hold(&self) -> Result<File, Error> {
+        let path = self.folder.join("lock");
+        let file = File::create(&path).map_err(|e| Error::file(&path, e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy { path: self.folder.clone() }),
+            Err(TryLockError::Error(e)) => Err(Error::file(path, e)),
+        }
     }
 
     pub fn checkpoints(&self) -> PathBuf {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dsl::hir::Setting;
 use runtime::tasks::cartpole::Cartpole;
-use runtime::tasks::mujoco::{Dmc, Installed, Start, install};
+use runtime::tasks::mujoco::{Dmc, Installed, Start, described, install};
 use runtime::tasks::reacher::Reacher;
 use runtime::tasks::suite::{self, TASKS};
 use runtime::tasks::{Environment, Perturbation, Settings, Task};
@@ -222,15 +222,17 @@ fn friction_of_both_sides_changes_a_spin() {
     }
 }
 
+/// A mass of 1 kg that a motor of 2 N moves along a line.
+const SLIDER: &str = r#"<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/><site name="s"/></body></worldbody>
+    <actuator><motor joint="x" gear="2" ctrllimited="true" ctrlrange="-1 1"/></actuator>
+    <sensor><jointpos name="place" joint="x"/><jointvel name="speed" joint="x"/></sensor></mujoco>"#;
+
 #[test]
 fn any_mjcf_model_is_a_task() {
     let Some(_) = mujoco() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("slider.xml");
-    let xml = r#"<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body></worldbody>
-        <actuator><motor joint="x" gear="2" ctrllimited="true" ctrlrange="-1 1"/></actuator>
-        <sensor><jointpos name="place" joint="x"/><jointvel name="speed" joint="x"/></sensor></mujoco>"#;
-    std::fs::write(&file, xml).unwrap();
+    std::fs::write(&file, SLIDER).unwrap();
     let text = |t: &str| Setting::Text(t.into());
     let settings = |rewards: &str| {
         Settings::of(&dsl::hir::Task {
@@ -263,6 +265,38 @@ fn any_mjcf_model_is_a_task() {
     let without =
         dsl::hir::Task { name: "slider".into(), dims: Vec::new(), settings: vec![("noise".into(), Setting::Number(1.0))] };
     assert!(Settings::of(&without).is_err());
+}
+
+#[test]
+fn a_description_beside_an_mjcf_model_is_a_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let (xml, toml) = (folder.path().join("slider.xml"), folder.path().join("slider.toml"));
+    let rules = "length = 30\nsubsteps = 5\ncontrol_cost = 0.5\nobserve = ['speed', 'push', 'positions']\nrewards = { speed = 3 }\nends_below = { place = -0.05 }\n";
+    let told = |text: &str| {
+        put("slider.toml", text);
+        described::settings("mine", &toml).unwrap_err().to_string()
+    };
+    assert!(told("length = 30").contains("it has no `rewards`"));
+    assert!(told("lenght = 30").contains("no setting `lenght`"));
+    assert!(told("length = ").contains("slider.toml"));
+    assert!(told("rewards = { speed = 'much' }").contains("`rewards`"));
+    assert!(told("model = 3").contains("`model`"));
+    put("slider.toml", rules);
+    let settings = described::settings("mine", &xml).unwrap();
+    assert_eq!(settings, described::settings("mine", &toml).unwrap());
+    assert_eq!((settings.length, &settings.mjcf.as_ref().unwrap().file), (30, &xml.display().to_string()));
+    let Some(_) = mujoco() else { return };
+    put("slider.xml", &SLIDER.replace("</sensor>", "<accelerometer name=\"push\" site=\"s\"/></sensor>"));
+    let mut task = Environment::new(suite::task("mine", &settings).unwrap(), settings, 1).unwrap();
+    // One number of the speed, three of the accelerometer, one position.
+    assert_eq!((task.spec().observation, task.spec().action), (5, 1));
+    task.step([0.5]).unwrap();
+    let seen = task.observation();
+    assert!((seen[0] - 0.01).abs() < 1e-12 && (seen[1] - 1.0).abs() < 1e-9, "{seen:?}");
+    assert!(seen[4] > 0.0 && seen[4] < 1e-4, "{seen:?}");
+    let texts = described::texts("mine", &xml).unwrap();
+    assert!(texts[0] == rules && texts[1].contains("accelerometer"));
 }
 
 #[test]

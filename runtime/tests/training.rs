@@ -1,7 +1,10 @@
 //! The loop on small models: the same bits again, after a pause, on any number of threads; what goes wrong is said.
 
+mod common;
+
 use std::path::Path;
 
+use common::{STARTER, checked, config, starter};
 use runtime::checkpoint;
 use runtime::policy::Policy;
 use runtime::run::{Run, Started, Texts};
@@ -9,39 +12,12 @@ use runtime::tasks::TaskError;
 use runtime::train::{Config, Snapshot, Trainer};
 use runtime::{Error, program::Compute};
 
-const STARTER: &str = include_str!("../../src/starter.wm");
-
-/// The starter model at sizes for a test.
-fn starter() -> Config {
-    let dims = [("S", 4), ("H", 3), ("B", 4), ("T", 4)];
-    config(STARTER, "pendulum_swingup", &dims, &[("seed_steps", "20"), ("steps", "80"), ("length", "15"), ("eval_every", "40")])
-}
-
 /// PPO with short rollouts.
 fn ppo() -> Config {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
     let text = std::fs::read_to_string(folder.join("ppo.wm")).unwrap();
     let text = text.replace("1024", "32").replace("minibatch = 128", "minibatch = 8").replace("[128, 128]", "[8]");
     config(&text, "cartpole_swingup", &[], &[("steps", "100"), ("length", "15"), ("eval_every", "60")])
-}
-
-fn checked(text: &str, task: &str, dims: &[(&str, u64)]) -> dsl::Checked {
-    let mut folders = dsl::folders::Folders::default();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
-    folders.add(&folder, "models").unwrap();
-    let dims = dims.iter().map(|(n, s)| (n.to_string(), *s)).collect();
-    dsl::check("test.wm", text, &folders, &dsl::Options { dims, task: Some(task.into()), model: None })
-}
-
-fn config(text: &str, task: &str, dims: &[(&str, u64)], set: &[(&str, &str)]) -> Config {
-    let mut checked = checked(text, task, dims);
-    assert!(!checked.has_errors(), "{:?}", checked.diagnostics);
-    let mut config = Config::new(checked.models.remove(0), task, 7).unwrap();
-    config.compute.threads = 2;
-    for (name, value) in set {
-        config.set(name, value).unwrap();
-    }
-    config
 }
 
 fn train(trainer: &mut Trainer, until: u64) -> Snapshot {

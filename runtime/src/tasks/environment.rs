@@ -34,7 +34,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    const KNOWN: &str = "repeat, length, reward, reward_scale, delay, mask, physics; with mjcf also substeps, rewards, control_cost, ends_below, noise";
+    const KNOWN: &str = "repeat, length, reward, reward_scale, delay, mask, physics; with mjcf also substeps, observe, rewards, control_cost, ends_below, noise";
 
     /// The settings of a task of a checked model.
     pub fn of(task: &hir::Task) -> Result<Settings, TaskError> {
@@ -97,12 +97,13 @@ impl Settings {
                 Setting::Text(file) => self.mjcf = Some(Rules { file: file.clone(), substeps: 1, ..Rules::default() }),
                 _ => return Err(wrong("the name of a file")),
             },
-            "substeps" | "rewards" | "control_cost" | "ends_below" | "noise" if self.mjcf.is_some() => {
+            "substeps" | "observe" | "rewards" | "control_cost" | "ends_below" | "noise" if self.mjcf.is_some() => {
                 let mut rules = self.mjcf.take().unwrap_or_default();
                 match name {
                     "substeps" => rules.substeps = count(1.0, "a whole number from 1 on")? as usize,
                     "control_cost" => rules.control_cost = number(0.0, "a number from 0 on")?,
                     "noise" => rules.noise = number(0.0, "a number from 0 on")?,
+                    "observe" => rules.observe = words(value).ok_or_else(|| wrong("a list of names, as in [\"positions\"]"))?,
                     "rewards" => rules.rewards = sensors(value).ok_or_else(|| wrong(SENSORS))?,
                     _ => rules.ends_below = sensors(value).ok_or_else(|| wrong(SENSORS))?,
                 }
@@ -133,6 +134,11 @@ fn sensors(value: &Setting) -> Option<Vec<(String, f64)>> {
         _ => None,
     };
     all.iter().map(one).collect()
+}
+
+fn words(value: &Setting) -> Option<Vec<String>> {
+    let Setting::List(all) = value else { return None };
+    all.iter().map(|value| if let Setting::Text(text) = value { Some(text.clone()) } else { None }).collect()
 }
 
 fn shown(value: &Setting) -> String {
@@ -231,7 +237,8 @@ impl Environment {
             reward /= f64::from(taken);
         }
         reward *= self.settings.reward_scale;
-        if !reward.is_finite() {
+        // Experience is single precision.
+        if !(reward as f32).is_finite() {
             return Err(self.not_finite("reward".into(), reward));
         }
         self.look()?;
@@ -248,7 +255,7 @@ impl Environment {
 
     fn look(&mut self) -> Result<(), TaskError> {
         self.task.observe(&mut self.observation);
-        if let Some(i) = self.observation.iter().position(|x| !x.is_finite()) {
+        if let Some(i) = self.observation.iter().position(|x| !(*x as f32).is_finite()) {
             return Err(self.not_finite(format!("entry {i} of the observation"), self.observation[i]));
         }
         if self.settings.mask > 0.0 {

@@ -9,12 +9,14 @@
 //! | [`cartpole`], [`reacher`], [`pendulum`] | embedded tasks, in closed form |
 //! | [`mujoco`] | tasks of MuJoCo, opened at run time where it is installed |
 //! | [`environment`] | action repeat, time limit, action delay, masks |
+//! | [`many`] | several environments at once |
 //! | [`perturb`] | changes to a task that a trained agent has not seen |
 //! | [`suite`] | tasks by name |
 
 pub mod cartpole;
 pub mod environment;
 mod limit;
+pub mod many;
 pub mod mujoco;
 pub mod pendulum;
 pub mod perturb;
@@ -23,6 +25,7 @@ mod shaping;
 pub mod suite;
 
 pub use environment::{Environment, Settings, Transition};
+pub use many::Environments;
 pub use perturb::Perturbation;
 
 /// Sizes of a task. Actions lie in -1..1 along each of their entries.
@@ -57,6 +60,8 @@ pub enum TaskError {
     NoPerturbation(String),
     #[error("the task `{task}` gave {value} as {what} at step {step} of an episode")]
     NotFinite { task: String, what: String, value: f64, step: u64 },
+    #[error("the task's description `{path}`: {reason}")]
+    Described { path: String, reason: String },
     #[error("the saved state of the task `{task}` has {found} numbers and should have {wanted}")]
     State { task: String, found: usize, wanted: usize },
     #[error("the task `{task}` found no start without contacts in {tries} tries")]

@@ -1,10 +1,13 @@
 //! What to train, where, with which settings.
 
+use std::sync::Arc;
+
 use dsl::hir::{self, Model, Setting, Train};
 
 use crate::Error;
 use crate::program::Compute;
-use crate::tasks::{Environment, Settings, TaskError, suite};
+use crate::tasks::mujoco::described;
+use crate::tasks::{Environment, Settings, Spec, Task, TaskError, suite};
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -14,6 +17,24 @@ pub struct Config {
     pub train: Train,
     pub seed: u64,
     pub compute: Compute,
+    /// A task of the program's own in the place of that of the name.
+    pub own: Option<Own>,
+}
+
+/// Makes environments' tasks: one for training, and one for each episode of an evaluation.
+#[derive(Clone)]
+pub struct Own(Arc<dyn Fn() -> Box<dyn Task> + Send + Sync>);
+
+impl Own {
+    pub fn new(make: impl Fn() -> Box<dyn Task> + Send + Sync + 'static) -> Own {
+        Own(Arc::new(make))
+    }
+}
+
+impl std::fmt::Debug for Own {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Own(..)")
+    }
 }
 
 /// A setting that was changed: its name, and its values before and after.
@@ -30,9 +51,12 @@ impl Config {
 
     /// Training of a model whose sizes are those of its task.
     pub fn new(model: Model, task: &str, seed: u64) -> Result<Config, Error> {
-        let environment = Settings::of(task_of(&model, Some(task))?)?;
+        let environment = match described::path(task) {
+            Some(path) => described::settings(task, path)?,
+            None => Settings::of(task_of(&model, Some(task))?)?,
+        };
         let train = model.settings.clone();
-        Ok(Config { task: task.to_string(), environment, train, seed, compute: Compute::default(), model })
+        Ok(Config { task: task.to_string(), environment, train, seed, compute: Compute::default(), own: None, model })
     }
 
     /// `steps=2000`: changes a setting of `train` or of the task.
@@ -75,14 +99,17 @@ impl Config {
 
     /// A new environment of the task, whose sizes must be the model's.
     pub fn environment(&self, seed: u64) -> Result<Environment, Error> {
-        let task = suite::task(&self.task, &self.environment)?;
+        let task = match &self.own {
+            Some(Own(make)) => make(),
+            None => suite::task(&self.task, &self.environment)?,
+        };
         let layout = crate::experience::Layout::of(&self.model)?;
         let spec = task.spec();
         for (what, found, wanted) in
             [("observations", spec.observation, layout.observation), ("actions", spec.action, layout.action)]
         {
             if found != wanted {
-                return Err(TaskError::Size { task: self.task.clone(), what, found, wanted }.into());
+                return Err(TaskError::Size { task: spec.name.clone(), what, found, wanted }.into());
             }
         }
         Ok(Environment::new(task, self.environment.clone(), seed)?)
@@ -96,4 +123,22 @@ pub fn task_of<'m>(model: &'m Model, name: Option<&str>) -> Result<&'m hir::Task
         name: name.to_string(),
         known: model.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", "),
     })
+}
+
+/// The sizes that a task gives to a model whose text leaves them open: those of the axis of `obs` and of the action's.
+pub fn sizes_of(model: &Model, spec: &Spec) -> Vec<(String, u64)> {
+    let mut sizes = Vec::new();
+    for (i, input) in model.inputs.iter().enumerate() {
+        let size = match input.name.as_str() {
+            _ if i == model.action.input => spec.action,
+            "obs" => spec.observation,
+            _ => continue,
+        };
+        if let [axis] = input.axes[..]
+            && let [symbol] = model.axis(axis).size.symbols()[..]
+        {
+            sizes.push((symbol.to_string(), size as u64));
+        }
+    }
+    sizes
 }

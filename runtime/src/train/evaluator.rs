@@ -12,7 +12,7 @@ use crate::actor::{Actor, to_task};
 use crate::experience::{Experience, Layout};
 use crate::learner::Learner;
 use crate::program::{Program, Schedules, State};
-use crate::tasks::{Environment, Perturbation, Transition};
+use crate::tasks::{Environments, Perturbation, Transition};
 
 /// What came out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub fn area(evaluations: &[Evaluation]) -> Option<f64> {
 pub struct Evaluator {
     config: Config,
     actor: Actor,
-    environments: Vec<Environment>,
+    environments: Environments,
     metrics: Option<Metrics>,
 }
 
@@ -70,6 +70,7 @@ impl Evaluator {
         let episodes = config.train.eval_episodes as usize;
         let actor = Actor::new(&config.model, false, episodes, state, config.compute)?;
         let environments = (0..episodes).map(|_| config.environment(0)).collect::<Result<_, _>>()?;
+        let environments = Environments::new(environments, config.compute.threads);
         // On-policy models have their metrics in the update.
         let has_metrics = !config.model.metrics.is_empty() && matches!(config.model.source, Source::Replay { .. });
         let metrics = if has_metrics { Some(Metrics::new(config, episodes)?) } else { None };
@@ -91,7 +92,7 @@ impl Evaluator {
 
     /// Changes the environments.
     pub fn perturb(&mut self, change: Perturbation) -> Result<(), Error> {
-        self.environments.iter_mut().try_for_each(|e| e.perturb(change).map_err(Error::from))
+        Ok(self.environments.perturb(change)?)
     }
 
     /// Runs an episode in each environment. `number` says which evaluation of the run it is.
@@ -99,8 +100,10 @@ impl Evaluator {
         let seed = self.config.seed;
         let count = self.environments.len();
         self.actor.progress(progress)?;
-        for (row, environment) in self.environments.iter_mut().enumerate() {
-            environment.reset(key("evaluation", seed, &row.to_string(), number) >> 11)?;
+        for row in 0..count {
+            if let Some(environment) = self.environments.get_mut(row) {
+                environment.reset(key("evaluation", seed, &row.to_string(), number) >> 11)?;
+            }
             self.actor.begin(row);
         }
         let mut episodes: Vec<Vec<Seen>> = vec![Vec::new(); count];
@@ -112,12 +115,13 @@ impl Evaluator {
                 self.actor.show(row, environment.observation(), t == 0)?;
             }
             self.actor.decide(seed, number << 24 | t)?;
-            for row in (0..count).filter(|row| running[*row]).collect::<Vec<_>>() {
-                let environment = &mut self.environments[row];
-                let before = environment.observation().to_vec();
-                let action = self.actor.action(row);
-                let outcome = environment.step(to_task(&self.config.model, action))?;
-                episodes[row].push(Seen { observation: before, action: action.to_vec(), outcome });
+            let before: Vec<Vec<f64>> = self.environments.iter().map(|e| e.observation().to_vec()).collect();
+            let action = |row| to_task(&self.config.model, self.actor.action(row));
+            let actions = (0..count).map(|row| running[row].then(|| action(row))).collect();
+            let outcomes = self.environments.step(actions)?;
+            for (row, (observation, outcome)) in before.into_iter().zip(outcomes).enumerate() {
+                let Some(outcome) = outcome else { continue };
+                episodes[row].push(Seen { observation, action: self.actor.action(row).to_vec(), outcome });
                 returns[row] += outcome.reward;
                 running[row] = !outcome.last;
             }
@@ -127,12 +131,12 @@ impl Evaluator {
             None => Vec::new(),
             Some(metrics) => {
                 metrics.episodes.forget(usize::MAX);
-                for (row, episode) in episodes.iter().enumerate() {
+                for (episode, environment) in episodes.iter().zip(self.environments.iter()) {
                     for (t, seen) in episode.iter().enumerate() {
                         metrics.episodes.observe(&seen.observation, t == 0);
                         metrics.episodes.follow(&seen.action, seen.outcome.reward, seen.outcome.terminal);
                     }
-                    metrics.episodes.observe(self.environments[row].observation(), false);
+                    metrics.episodes.observe(environment.observation(), false);
                 }
                 metrics.run(seed, number, progress)?
             }

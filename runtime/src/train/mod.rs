@@ -14,7 +14,7 @@ mod on_policy;
 mod snapshot;
 mod trainer;
 
-pub use config::{Change, Config, task_of};
+pub use config::{Change, Config, Own, sizes_of, task_of};
 pub use evaluator::{Evaluation, Evaluator, area};
 pub use snapshot::{Counters, Snapshot};
 pub use trainer::{Report, Times, Trainer};

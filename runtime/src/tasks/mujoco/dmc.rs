@@ -55,7 +55,7 @@ impl Dmc {
     pub fn open(task: &str, installed: &Installed) -> Result<Dmc, TaskError> {
         let file = task.split('_').next().unwrap_or(task);
         let physics = Physics::open(installed, &installed.suite.join(format!("{file}.xml")))?;
-        let sensor = |name: &str| physics.sensor(task, name);
+        let sensor = |name: &str| physics.sensor(task, name).map(|place| place.start);
         let (observation, substeps, kind) = match task {
             "cartpole_swingup" => (5, 1, Kind::Cartpole { pole: physics.id(task, library::BODY, "body", "pole_1")? }),
             "reacher_easy" => {

@@ -29,6 +29,7 @@ pub(super) mod model {
     pub(crate) const GEOM_POS: usize = 2552;
     pub(crate) const GEOM_FRICTION: usize = 2568;
     pub(crate) const ACTUATOR_GEAR: usize = 5000;
+    pub(crate) const SENSOR_DIM: usize = 5096;
     pub(crate) const SENSOR_ADR: usize = 5104;
 }
 

@@ -1,9 +1,10 @@
 //! Any MJCF model as a task, with a reward that is said in the settings of the task.
 //!
-//! It observes positions, velocities and all sensors, in this order. The reward of a control step is the weighted sum of sensors (the first
+//! It observes positions, velocities and all sensors, in this order, or what `observe` lists. The reward of a control step is the weighted sum of sensors (the first
 //! number of each), less `control_cost` times the squared action. An episode is over where a sensor falls below its bound. What cannot be
 //! said this way is an implementation of [`Task`].
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::library::{data, model};
@@ -16,6 +17,8 @@ use crate::tasks::{Outcome, Perturbation, Spec, Task, TaskError, draws};
 pub struct Rules {
     /// The model's file.
     pub file: String,
+    /// Parts of an observation: `positions`, `velocities`, `sensors` or a sensor's name. All of them where it is empty.
+    pub observe: Vec<String>,
     /// Physics steps of a control step.
     pub substeps: usize,
     /// Sensors with their weights.
@@ -32,22 +35,53 @@ pub struct Mjcf {
     spec: Spec,
     rules: Rules,
     physics: Physics,
+    parts: Vec<Part>,
     /// Places of the sensors.
     rewards: Vec<(usize, f64)>,
     ends_below: Vec<(usize, f64)>,
     kick: f64,
 }
 
+/// A part of an observation.
+#[derive(Debug, Clone)]
+enum Part {
+    Positions,
+    Velocities,
+    Sensors(Range<usize>),
+}
+
+impl Part {
+    fn of<'p>(&self, physics: &'p Physics) -> &'p [f64] {
+        match self {
+            Part::Positions => physics.position(),
+            Part::Velocities => physics.velocity(),
+            Part::Sensors(place) => &physics.sensors()[place.clone()],
+        }
+    }
+}
+
 impl Mjcf {
     pub fn open(name: &str, rules: &Rules, installed: &Installed) -> Result<Mjcf, TaskError> {
         let physics = Physics::open(installed, Path::new(&rules.file))?;
         let places = |all: &[(String, f64)]| -> Result<Vec<(usize, f64)>, MujocoError> {
-            all.iter().map(|(sensor, x)| Ok((physics.sensor(name, sensor)?, *x))).collect()
+            all.iter().map(|(sensor, x)| Ok((physics.sensor(name, sensor)?.start, *x))).collect()
         };
         let (rewards, ends_below) = (places(&rules.rewards)?, places(&rules.ends_below)?);
-        let observation = physics.position().len() + physics.velocity().len() + physics.sensors().len();
+        let part = |name_of: &str| -> Result<Part, MujocoError> {
+            Ok(match name_of {
+                "positions" => Part::Positions,
+                "velocities" => Part::Velocities,
+                "sensors" => Part::Sensors(0..physics.sensors().len()),
+                sensor => Part::Sensors(physics.sensor(name, sensor)?),
+            })
+        };
+        let parts: Vec<Part> = match rules.observe.is_empty() {
+            true => ["positions", "velocities", "sensors"].into_iter().map(part).collect::<Result<_, _>>()?,
+            false => rules.observe.iter().map(|p| part(p)).collect::<Result<_, _>>()?,
+        };
+        let observation = parts.iter().map(|p| p.of(&physics).len()).sum();
         let spec = Spec { name: name.into(), observation, action: physics.count(model::NU) };
-        let mut task = Mjcf { spec, rules: rules.clone(), physics, rewards, ends_below, kick: 0.0 };
+        let mut task = Mjcf { spec, rules: rules.clone(), physics, parts, rewards, ends_below, kick: 0.0 };
         task.reset(0)?;
         Ok(task)
     }
@@ -82,8 +116,8 @@ impl Task for Mjcf {
     }
 
     fn observe(&self, observation: &mut [f64]) {
-        let all = [self.physics.position(), self.physics.velocity(), self.physics.sensors()];
-        observation.iter_mut().zip(all.into_iter().flatten()).for_each(|(to, from)| *to = *from);
+        let all = self.parts.iter().flat_map(|p| p.of(&self.physics));
+        observation.iter_mut().zip(all).for_each(|(to, from)| *to = *from);
     }
 
     fn save(&self) -> Vec<f64> {

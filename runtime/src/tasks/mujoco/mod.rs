@@ -7,7 +7,9 @@
 //! | `physics` | a model and its state |
 //! | `dmc` | the control suite's tasks |
 //! | `mjcf` | any other model |
+//! | [`described`] | its rules in a file of their own |
 
+pub mod described;
 mod dmc;
 pub mod install;
 mod library;

@@ -1,6 +1,7 @@
 //! A model of MuJoCo's and its state: the fields that tasks read and write, as slices.
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::ops::Range;
 use std::path::Path;
 
 use super::library::{self, Library, data, model};
@@ -95,11 +96,13 @@ impl Physics {
         limited.iter().zip(ranges.chunks(2)).map(|(l, r)| (*l == 1).then_some((r[0], r[1]))).collect()
     }
 
-    /// Where the numbers of a sensor start.
-    pub(super) fn sensor(&self, task: &str, name: &str) -> Result<usize, MujocoError> {
+    /// Where the numbers of a sensor are.
+    pub(super) fn sensor(&self, task: &str, name: &str) -> Result<Range<usize>, MujocoError> {
         let id = self.id(task, library::SENSOR, "sensor", name)?;
         // SAFETY: a pointer to an int for each sensor.
-        Ok(unsafe { self.model.byte_add(model::SENSOR_ADR).cast::<*const c_int>().read().add(id).read() } as usize)
+        let of = |offset| unsafe { self.model.byte_add(offset).cast::<*const c_int>().read().add(id).read() } as usize;
+        let start = of(model::SENSOR_ADR);
+        Ok(start..start + of(model::SENSOR_DIM))
     }
 
     pub(super) fn id(&self, task: &str, kind: c_int, what: &'static str, name: &str) -> Result<usize, MujocoError> {
