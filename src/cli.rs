@@ -1,15 +1,17 @@
 //! The command line: every subcommand and option, with the texts of `--help`.
 
+mod bench;
 mod runs;
 
 use std::path::PathBuf;
 
+pub(crate) use bench::{Bench, BenchCommand, TrainLoop};
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use compiler::kernel::fuse::Level;
-pub(crate) use runs::{Doctor, Eval, Plan, Plot, Rollout, Runs, Tasks, TasksCommand, Train};
+pub(crate) use runs::{Diagnose, Doctor, Eval, Experiment, Plan, Plot, ReportPage, Rollout, Runs, Tasks, TasksCommand, Train};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -19,9 +21,10 @@ const STYLES: Styles = Styles::styled()
 
 const AFTER: &str = "\
 Exit codes:
-  0  all is well
-  1  the answer is no: `fmt --check` found files to change, `check --deny-warnings` found warnings
-  2  bad input or usage: a model with errors, a file that cannot be read, an unknown option
+  0    all is well
+  1    the answer is no: `fmt --check` found files to change, `check --deny-warnings` found warnings
+  2    bad input or usage: a model with errors, a file that cannot be read, an unknown option
+  130  stopped by Ctrl-C, with what there was to save saved
 
 Examples:
   wmc new pendulum                                   write a starter model to pendulum.wm
@@ -57,8 +60,11 @@ pub(crate) enum Command {
     Eval(Eval),
     Plan(Plan),
     Rollout(Rollout),
+    Diagnose(Diagnose),
+    Experiment(Experiment),
     Runs(Runs),
     Plot(Plot),
+    Report(ReportPage),
     Tasks(Tasks),
     Doctor(Doctor),
     New(New),
@@ -341,101 +347,6 @@ pub(crate) struct Explain {
     pub(crate) html: Option<PathBuf>,
 }
 
-/// Measure how fast a model runs on this machine
-///
-/// Planning and training of the model in FILE; a selective scan, the gradient of an energy and an elite update as small
-/// models of their own. All variants of a case take turns, round by round, with the machine's own limits measured in
-/// between; medians over the rounds are shown, with quartiles.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Cases: plan, train, scan (forward and backward over 8, 64 and 512 steps; also scan512, scanback64), hgrad, elite.
-
-Peers: torch, torch-autograd, compile, compile-cppwrap, jax, jax-scan, candle. They run with a C allocator that keeps its memory,
-which is faster; `torch-plain` is torch as it comes. The scripts and what they need are described in benches/peers/README.md.
-
-Examples:
-  wmc bench models/hamworld.wm --task cheetah-run
-  wmc bench models/hamworld.wm --task cheetah-run --cases plan --levels mega --threads 1,2
-  wmc bench models/hamworld.wm --task cheetah-run --cases train --levels mega --double B,T
-  wmc bench models/hamworld.wm --task cheetah-run --compare torch,compile,jax --python venv/bin/python --plot peers.svg
-  wmc bench --worker scan --params scan512.safetensors")]
-pub(crate) struct Bench {
-    /// The `.wm` file, for the cases `plan` and `train`
-    #[arg(value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
-
-    /// The model, where the file has several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
-    #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
-
-    /// Samples in the batch of `train`, environments that plan at once
-    #[arg(long, value_name = "N")]
-    pub(crate) batch: Option<usize>,
-
-    /// How much goes into one kernel: eager, fused, mega
-    #[arg(long, value_name = "LEVELS", value_delimiter = ',', value_parser = level(), default_value = "eager,fused,mega")]
-    pub(crate) levels: Vec<Level>,
-
-    /// What to measure; all that FILE has, otherwise
-    #[arg(long, value_name = "CASES", value_delimiter = ',')]
-    pub(crate) cases: Vec<String>,
-
-    /// Threads; several counts make several variants. As many as there are processors, otherwise
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: Vec<u16>,
-
-    /// Rounds in which every variant has a turn
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) rounds: u32,
-
-    /// Count only rounds in which other programs take less than a quarter of a processor; up to four times as many are tried
-    #[arg(long)]
-    pub(crate) quiet: bool,
-
-    /// Also at twice and four times a size of the model (`B` is the batch), to see how the cost grows
-    #[arg(long, value_name = "DIMS", value_delimiter = ',')]
-    pub(crate) double: Vec<String>,
-
-    /// Other programs that compute the same, measured in the same rounds; needs `--python`
-    #[arg(long, value_name = "PEERS", value_delimiter = ',', requires = "python")]
-    pub(crate) compare: Vec<String>,
-
-    /// A Python that has what the peers need
-    #[arg(long, value_name = "PATH")]
-    pub(crate) python: Option<PathBuf>,
-
-    /// Where the peers' scripts are
-    #[arg(long, value_name = "DIR", default_value = "benches/peers")]
-    pub(crate) peers: PathBuf,
-
-    /// Write all of it as one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Draw the medians as bars
-    #[arg(long, value_name = "OUT.svg")]
-    pub(crate) plot: Option<PathBuf>,
-
-    /// Measure one case for another program: a JSON line when ready, then for each number n on standard input a JSON line of n
-    /// times in ms
-    #[arg(long, value_name = "CASE")]
-    pub(crate) worker: Option<String>,
-
-    /// Parameters and inputs; random ones otherwise
-    #[arg(long, value_name = "FILE.safetensors")]
-    pub(crate) params: Option<PathBuf>,
-
-    /// Whose names the tensors of `--params` have (see `wmc run --map`); a file may also bring a map in its metadata, as `wmc.map`
-    #[arg(long, value_name = "MAP.json", requires = "params")]
-    pub(crate) map: Option<PathBuf>,
-}
-
 /// Write a starter model
 ///
 /// Writes NAME.wm: a small commented model of a pendulum that checks, and a place to start from. An existing file is
@@ -488,7 +399,7 @@ pub(crate) struct Sizes {
 }
 
 /// Where `use` looks for files.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Roots {
     /// Another folder in which `use` may find files, beside the folder of the file itself
     #[arg(long = "root", value_name = "DIR")]
@@ -533,6 +444,11 @@ impl Sizes {
         Sizes { dims: self.dims.clone(), task: Some(task.to_string()) }
     }
 
+    /// Those that were given with `--dim`, for no task of the model's.
+    pub(crate) fn without_task(&self) -> Sizes {
+        Sizes { dims: self.dims.clone(), task: None }
+    }
+
     pub(crate) fn options(&self, model: Option<String>) -> dsl::Options {
         // As with every option that is given twice, the last one counts.
         let mut dims: Vec<(String, u64)> = Vec::new();
@@ -540,7 +456,9 @@ impl Sizes {
             dims.retain(|(known, _)| known != name);
             dims.push((name.clone(), *size));
         }
-        dsl::Options { dims, task: self.task.as_ref().map(|t| t.replace('-', "_")), model }
+        // The name of a task, or the file of one.
+        let task = self.task.as_ref().map(|t| if t.starts_with("mjcf:") { t.clone() } else { t.replace('-', "_") });
+        dsl::Options { dims, task, model }
     }
 }
 
@@ -595,6 +513,7 @@ mod tests {
     #[test]
     fn tasks_with_hyphens() {
         assert_eq!(options(&["--task", "cheetah-run"]).task.as_deref(), Some("cheetah_run"));
+        assert_eq!(options(&["--task", "mjcf:a-b.toml"]).task.as_deref(), Some("mjcf:a-b.toml"));
     }
 
     #[test]

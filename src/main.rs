@@ -3,11 +3,15 @@
 mod bench;
 mod cli;
 mod commands;
+mod diagnose;
+mod experiment;
 mod explain;
+mod figures;
 mod files;
 mod output;
 mod remember;
 mod report;
+mod results;
 mod show;
 mod tensors;
 mod train;

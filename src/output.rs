@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     No,
     /// Bad input or bad usage.
     Bad,
+    /// Stopped by a signal, after what there was to save had been saved: the code that shells give to an interrupted command.
+    Stopped = 130,
 }
 
 impl From<Exit> for ExitCode {

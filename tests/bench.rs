@@ -219,3 +219,59 @@ fn peers_are_heard() {
     let failed = case["failed"].to_string();
     assert!(failed.contains("no such framework") && failed.contains("it computes no elite"), "{failed}");
 }
+
+/// The document of `wmc bench train-loop`.
+fn train_loop(arguments: &[&str]) -> Value {
+    let all = [&["bench", "train-loop", "--json"], arguments].concat();
+    let output = wmc(&all, "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The parts of a decision's time by name, and the share of what is around deciding and learning.
+fn parts(document: &Value) -> (BTreeMap<String, f64>, f64) {
+    let parts = document["parts"].as_array().unwrap();
+    let named = |p: &Value| (p["part"].as_str().unwrap().to_string(), p["share"].as_f64().unwrap());
+    (parts.iter().map(named).collect(), document["around"].as_f64().unwrap())
+}
+
+#[test]
+fn a_decisions_time_is_told_part_by_part() {
+    let small = ["src/starter.wm", "--dim", "S=4,H=3,B=4,T=4", "--steps", "40", "--fill", "60", "--set", "length=30"];
+    let (parts, around) = parts(&train_loop(&small));
+    let names = ["environment", "evaluate", "other", "plan", "records", "replay", "update"];
+    assert_eq!(parts.keys().map(String::as_str).collect::<Vec<_>>(), names);
+    assert!((parts.values().sum::<f64>() - 1.0).abs() < 1e-9 && parts.values().all(|x| *x > 0.0), "{parts:?}");
+    assert!((around - parts["environment"] - parts["replay"] - parts["records"]).abs() < 1e-9);
+    // The same as a picture.
+    let output = wmc(&[&["bench", "train-loop"], &small[..]].concat(), "");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("Starter on pendulum_swingup: 40 decisions with 40 updates, after 60 random ones"), "{said}");
+    assert!(said.contains('█') && said.contains("environment, replay, records together"), "{said}");
+    // What is wrong is said.
+    let output = wmc(&["bench", "train-loop", "src/starter.wm", "--set", "stepps=1"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stepps"));
+}
+
+/// `cargo xtask verify loop`.
+#[test]
+#[ignore = "takes minutes"]
+fn a_loop_at_paper_size_spends_its_time_deciding_and_learning() {
+    for task in ["cartpole-swingup", "reacher-easy"] {
+        let (parts, around) = parts(&train_loop(&["models/hamworld.wm", "--task", task, "--fill", "20000"]));
+        println!("{task}: {:.2} % {parts:?}", 100.0 * around);
+        assert!(around < 0.1, "{task}: {parts:?}");
+    }
+}
+
+/// `cargo xtask verify memory`: more decisions than the replay holds, then some hundred updates, an evaluation and a checkpoint.
+#[test]
+#[ignore = "takes minutes"]
+#[cfg(target_os = "linux")]
+fn memory_at_paper_size_stays_below_a_gibibyte_and_does_not_grow_when_the_replay_is_full() {
+    let document = train_loop(&["models/hamworld.wm", "--task", "cartpole-swingup", "--fill", "101000", "--steps", "300"]);
+    println!("{}", document["resident"]);
+    let [filled, end, peak] = ["filled", "end", "peak"].map(|n| document["resident"][n].as_f64().unwrap());
+    assert!(peak < 1024.0 && end - filled < 16.0, "{filled} MiB, {end} MiB, at most {peak} MiB");
+}

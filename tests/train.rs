@@ -148,8 +148,12 @@ fn a_run_is_used_by_the_other_commands() {
     assert!(text(&ends(wmc(&["rollout"]).arg(&run), 0).stdout).contains("foresight"));
 
     let svg = folder.path().join("curves.svg");
-    ends(wmc(&["plot"]).arg(&run).arg("--svg").arg(&svg), 0);
+    ends(wmc(&["plot"]).arg(&run).arg("-o").arg(&svg), 0);
     assert!(fs::read_to_string(&svg).unwrap().contains("Starter on pendulum_swingup (1 seed)"));
+    let png = folder.path().join("curves.png");
+    ends(wmc(&["plot"]).arg(&run).arg("-o").arg(&png), 0);
+    assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG\r\n"));
+    refuses(wmc(&["plot"]).arg(&run).args(["-o", "curves.gif"]), &["curves.gif", ".svg or .png"]);
     refuses(wmc(&["plot"]).arg(folder.path().join("no")), &["it is not there"]);
 }
 
@@ -222,31 +226,123 @@ fn a_broken_checkpoint_gives_way_to_the_one_before() {
     refuses(wmc(&["train", "--resume"]).arg(&run), &["another model"]);
 }
 
-/// A disk of 400 KiB, in a namespace of its own.
-#[test]
+/// Runs a script in a namespace of its own, with a disk of 400 KiB mounted at the folder. None where that cannot be done.
 #[cfg(target_os = "linux")]
-fn a_full_disk_ends_the_run_and_keeps_what_was_saved() {
+fn on_a_small_disk(script: &str) -> Option<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
     let inside = |script: &str| Command::new("unshare").args(["-Urm", "sh", "-c", script]).output();
     let mount = format!("mount -t tmpfs -o size=400k tmpfs {place}");
     if !inside(&mount).is_ok_and(|o| o.status.success()) {
         eprintln!("SKIPPED, a disk cannot be mounted here");
+        return None;
+    }
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/starter.wm");
+    let train = format!("train {} --dim S=4,H=3,B=4,T=4 --quiet", model.display());
+    let script =
+        script.replace("TRAIN", &train).replace("wmc ", &format!("{} ", env!("CARGO_BIN_EXE_wmc"))).replace("DISK", &place);
+    let output = inside(&format!("{mount} && cd {place}\n{script}")).unwrap();
+    let (said, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(!told.contains("panicked"), "{told}");
+    Some((said, told))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_ends_the_run_and_keeps_what_was_saved() {
+    let script = "wmc TRAIN --out run --save-every 20 --set steps=20000 --set seed_steps=19000 --set eval_every=20000
+        echo ended $?
+        wmc eval run --episodes 1; echo used $?";
+    let Some((said, told)) = on_a_small_disk(script) else { return };
+    assert!(said.contains("ended 2") && said.contains("used 0"), "{said}{told}");
+    assert!(told.contains("No space left"), "{told}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_folder_that_cannot_be_written_ends_the_run_and_keeps_what_was_saved() {
+    let set = "--set steps=60 --set seed_steps=50 --set eval_every=60 --set length=30";
+    let script = format!(
+        "wmc TRAIN {set} --out run; echo trained $?
+        mount -o remount,ro DISK
+        wmc TRAIN {set} --out other; echo started $?
+        wmc train --resume run --set steps=80; echo resumed $?
+        wmc eval run --episodes 1; echo used $?"
+    );
+    let Some((said, told)) = on_a_small_disk(&script) else { return };
+    for outcome in ["trained 0", "started 2", "resumed 2", "used 0"] {
+        assert!(said.contains(outcome), "{outcome}: {said}{told}");
+    }
+    assert!(told.matches("Read-only file system").count() == 2, "{told}");
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_saves_and_the_run_goes_on_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let (alone, stopped) = (folder.path().join("alone"), folder.path().join("stopped"));
+    let set = ["steps=2000", "seed_steps=50", "eval_every=2000", "eval_episodes=1", "length=10"];
+    ends(train(&alone, &set).arg("--quiet"), 0);
+    let mut child = train(&stopped, &set).arg("--json").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // In the middle: it has decided, and there is no checkpoint yet.
+    for _ in 0..20 {
+        lines.next().unwrap().unwrap();
+    }
+    assert!(newest(&stopped).is_none());
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let (step, _) = newest(&stopped).unwrap();
+    assert!((200..2000).contains(&step), "stopped at {step}");
+    ends(wmc(&["train", "--quiet", "--resume"]).arg(&stopped), 0);
+    assert!(learnt(&stopped) == learnt(&alone), "the stopped run has other parameters");
+}
+
+#[test]
+fn a_task_at_fault_ends_the_run_and_keeps_what_was_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    ends(train(&run, &["steps=60", "seed_steps=50", "eval_every=60", "length=30"]).arg("--quiet"), 0);
+    let before = learnt(&run);
+    // Rewards that no single-precision number can hold.
+    let resume = |set: &[&str]| {
+        let mut command = wmc(&["train", "--resume"]);
+        command.arg(&run).args(set.iter().flat_map(|s| ["--set", s]));
+        command
+    };
+    refuses(&mut resume(&["steps=90", "reward_scale=1e300"]), &["as reward at step", "the task is at fault", "as it was"]);
+    assert!(learnt(&run) == before);
+    // Episodes of one decision.
+    let other = folder.path().join("other");
+    refuses(&mut train(&other, &["steps=500", "seed_steps=50", "length=1"]), &["no episode has the 4 observations", "--dim T="]);
+}
+
+#[test]
+fn a_users_own_mjcf_model_is_trained_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let xml = r#"<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body></worldbody>
+        <actuator><motor joint="x" ctrllimited="true" ctrlrange="-1 1"/></actuator><sensor><jointvel name="speed" joint="x"/></sensor></mujoco>"#;
+    fs::write(folder.path().join("my-slider.xml"), xml).unwrap();
+    let task = format!("mjcf:{}", folder.path().join("my-slider.xml").display());
+    let train = |task: &str| {
+        let mut command = train(&run, &["steps=60", "seed_steps=50", "eval_every=60"]);
+        command.args(["--quiet", "--task", task]);
+        command
+    };
+    refuses(&mut train("mjcf:nowhere.xml"), &["nowhere.xml"]);
+    refuses(&mut train(&task), &["my-slider.toml"]);
+    fs::write(folder.path().join("my-slider.toml"), "length = 30\nrewards = { speed = 1 }\n").unwrap();
+    if !text(&ends(&mut wmc(&["doctor"]), 0).stdout).contains("3.17.0 in ") {
+        eprintln!("SKIPPED, MuJoCo is not installed: `wmc tasks install`");
         return;
     }
-    let wmc = env!("CARGO_BIN_EXE_wmc");
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/starter.wm");
-    let script = format!(
-        "{mount} && cd {place}
-         {wmc} train {} --dim S=4,H=3,B=4,T=4 --out run --quiet --save-every 20 --set steps=20000 --set seed_steps=19000 --set eval_every=20000
-         echo ended $?
-         {wmc} eval run --episodes 1; echo used $?",
-        model.display()
-    );
-    let output = inside(&script).unwrap();
-    let (said, told) = (text(&output.stdout), text(&output.stderr));
-    assert!(said.contains("ended 2") && said.contains("used 0"), "{said}{told}");
-    assert!(told.contains("No space left") && !told.contains("panicked"), "{told}");
+    ends(&mut train(&task), 0);
+    ends(wmc(&["eval", "--ood", "mass=2"]).arg(&run), 0);
+    // Another task is not the one that was learnt.
+    fs::write(folder.path().join("my-slider.toml"), "length = 30\nrewards = { speed = 2 }\n").unwrap();
+    refuses(wmc(&["eval"]).arg(&run), &["another model"]);
 }
 
 #[test]

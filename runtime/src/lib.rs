@@ -11,11 +11,13 @@
 //! | [`actor`], [`learner`] | the two sides of an agent |
 //! | [`train`] | the loop |
 //! | [`run`], [`checkpoint`], [`records`] | what is on the disk |
+//! | [`diagnose`] | what a model says about itself, along episodes |
 //! | [`doctor`] | what the machine has |
 //! | [`policy`] | a trained model as a library |
 
 pub mod actor;
 pub mod checkpoint;
+pub mod diagnose;
 pub mod doctor;
 mod error;
 pub mod experience;

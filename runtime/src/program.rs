@@ -53,6 +53,10 @@ impl Program {
         self.graph.inputs[input].axes.iter().map(|a| self.graph.size(*a)).collect()
     }
 
+    pub(crate) fn output_shape(&self, output: usize) -> Vec<usize> {
+        self.graph.graph.axes(self.graph.graph.results[output]).iter().map(|a| self.graph.size(*a)).collect()
+    }
+
     /// Numbers of the inputs with a role.
     pub(crate) fn with_role(&self, role: Role) -> impl Iterator<Item = (usize, &str)> {
         let inputs = self.graph.inputs.iter().enumerate();

@@ -10,6 +10,7 @@
 //! | [`rounds`] | turns, round by round |
 //! | [`others`] | what else the machine does |
 //! | [`stats`], [`report`], [`plot`] | what is told |
+//! | [`train_loop`] | `wmc bench train-loop`: where a decision's time goes |
 
 mod case;
 mod others;
@@ -21,6 +22,7 @@ mod report;
 mod rounds;
 mod stats;
 mod subject;
+mod train_loop;
 mod worker;
 
 use std::io;
@@ -31,13 +33,14 @@ use dsl::diagnostics::closest;
 use self::case::{Case, WORDS};
 use self::report::Document;
 use self::subject::Subject;
-use crate::cli::Bench;
+use crate::cli::{Bench, BenchCommand};
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Bench, out: &mut Output) -> Exit {
-    match &arguments.worker {
-        Some(word) => work(arguments, word, out),
-        None => measure(arguments, out),
+    match (&arguments.command, &arguments.worker) {
+        (Some(BenchCommand::TrainLoop(arguments)), _) => train_loop::run(arguments, out),
+        (None, Some(word)) => work(arguments, word, out),
+        (None, None) => measure(arguments, out),
     }
 }
 

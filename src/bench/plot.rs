@@ -1,6 +1,7 @@
 //! Medians as bars: a group for each case, each with its own scale, quartiles as whiskers. Light or dark as the reader has it.
 
 use super::report::{Document, Kind, Measured, digits};
+use crate::figures::escaped;
 
 const STYLES: &str = "text{fill:#1d2127}.back{fill:#fff}.own{fill:#2f6fb0}.peer{fill:#b9bec5}path{stroke:#1d2127}\
     @media (prefers-color-scheme:dark){text{fill:#e8eaed}.back{fill:#15171c}.own{fill:#4c8fd6}.peer{fill:#5b626d}path{stroke:#e8eaed}}";
@@ -46,19 +47,5 @@ fn group(case: &Measured, top: f64, text: &mut String) {
             end - LABELS,
             end.max(high) + 6.0
         );
-    }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_do_not_break_the_drawing() {
-        assert_eq!(escaped("a<b & c>"), "a&lt;b &amp; c&gt;");
     }
 }

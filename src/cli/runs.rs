@@ -183,15 +183,106 @@ pub(crate) struct Runs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wmc plot runs/sac-cartpole_swingup-*  --svg sac.svg")]
+  wmc plot runs/sac-cartpole_swingup-* -o sac.svg
+  wmc plot runs/sac-* runs/ppo-* -o both.png")]
 pub(crate) struct Plot {
     /// Folders of runs
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// Where the drawing is written
-    #[arg(long, value_name = "OUT.svg", default_value = "curves.svg")]
-    pub(crate) svg: PathBuf,
+    /// Where the drawing is written: an SVG or, by its name, a PNG
+    #[arg(long, short, value_name = "OUT.svg|OUT.png", default_value = "curves.svg")]
+    pub(crate) out: PathBuf,
+}
+
+/// Look at what a trained model does with its energy
+///
+/// Which values are `energy`, `push`, `q`, `p` is said by the model's `diagnose { .. }`. Episodes without action and with random actions start
+/// with kicked joints and have no damping; those of the policy are the task as it is. Writes figures and diagnosis.json.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc diagnose runs/hamworld-cartpole_swingup-7
+  wmc diagnose runs/hamworld-cartpole_swingup-7 --episodes 3 --json")]
+pub(crate) struct Diagnose {
+    /// The folder of a run
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+
+    /// Episodes of each kind
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) episodes: u64,
+
+    /// Joints start with velocities within plus or minus this
+    #[arg(long, value_name = "SPEED", default_value_t = 5.0)]
+    pub(crate) kick: f64,
+
+    /// What the episodes' starts depend on
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Where figures and numbers are written; otherwise RUN/diagnosis
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Write the numbers as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Run an experiment: methods on tasks with seeds
+///
+/// Each run is a `wmc train` in a folder of its own. What is in the folders decides what is left to do: after a stop, a crash or a failure
+/// the same command goes on, and runs that came to their end are not run again. A run that fails does not stop the others.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc experiment models/experiments/smoke.toml
+  wmc experiment models/experiments/main.toml --jobs 2
+  wmc experiment models/experiments/main.toml --set steps=20000 --out runs/short
+  wmc report runs/main -o report.html")]
+pub(crate) struct Experiment {
+    /// The file of the experiment
+    #[arg(value_name = "FILE.toml")]
+    pub(crate) file: PathBuf,
+
+    /// Runs at a time
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+
+    /// The folder of the runs; otherwise runs/NAME
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Change a setting of all runs that are not there yet
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) set: Vec<(String, String)>,
+
+    /// Threads of each run; otherwise the machine's, shared out
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
+/// Write a page about runs: tables, learning curves, rollout errors, changed tasks, the models
+///
+/// One file that needs no network, light or dark as the reader has it. Figures of the runs of an experiment stand beside the published ones.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc report runs/main -o report.html
+  wmc report runs/sac-* runs/ppo-* -o both.html --figures figures      each figure also as SVG and PNG")]
+pub(crate) struct ReportPage {
+    /// Folders of runs, or folders that have runs in them
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+
+    /// Where the page is written
+    #[arg(long, short, value_name = "OUT.html", default_value = "report.html")]
+    pub(crate) out: PathBuf,
+
+    /// A folder for the figures by themselves
+    #[arg(long, value_name = "DIR")]
+    pub(crate) figures: Option<PathBuf>,
 }
 
 /// List tasks, or install MuJoCo for those that need it
@@ -224,7 +315,7 @@ Examples:
 pub(crate) struct Doctor {}
 
 /// `steps=2000`.
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write a setting as NAME=VALUE, as in steps=20000")?;
     Ok((name.trim().to_string(), value.trim().to_string()))
 }

@@ -22,16 +22,14 @@ pub(crate) fn run(arguments: &Eval, out: &mut Output) -> Exit {
             return Exit::Bad;
         }
     };
-    for change in changes {
-        match evaluate(&run, &snapshot, arguments.episodes, arguments.seed, change) {
-            Ok(evaluation) => say(&run, change, &evaluation, arguments.json, out),
-            Err(error) => {
-                out.error(&error.to_string(), &help_for(&error, &run.sources));
-                return Exit::Bad;
-            }
+    let mut evaluated = |change, evaluation: &Evaluation| say(&run, change, evaluation, arguments.json, out);
+    match evaluate(&run, &snapshot, arguments.episodes, arguments.seed, &changes, &mut evaluated) {
+        Ok(()) => Exit::Fine,
+        Err(error) => {
+            out.error(&error.to_string(), &help_for(&error, &run.sources));
+            Exit::Bad
         }
     }
-    Exit::Fine
 }
 
 /// The task as it is, or each of the changes.
@@ -49,24 +47,26 @@ fn changes(task: &str, asked: &[String]) -> Result<Vec<Option<Perturbation>>, Er
     Ok(all)
 }
 
-/// Runs episodes of what was learnt.
+/// Runs episodes of what was learnt under each of the changes.
 pub(super) fn evaluate(
     run: &Run,
     snapshot: &Snapshot,
     episodes: Option<u64>,
     seed: u64,
-    change: Option<Perturbation>,
-) -> Result<Evaluation, Error> {
+    changes: &[Option<Perturbation>],
+    evaluated: &mut dyn FnMut(Option<Perturbation>, &Evaluation),
+) -> Result<(), Error> {
     let mut config = run.config.clone();
     config.train.eval_episodes = episodes.unwrap_or(config.train.eval_episodes).max(1);
     config.seed = seed;
     let state = runtime::program::acting(&config.model, &snapshot.learnt)?;
     let mut evaluator = Evaluator::new(&config, &state)?;
-    if let Some(change) = change {
-        evaluator.perturb(change)?;
-    }
     let progress = snapshot.counters.step as f64 / config.train.steps as f64;
-    evaluator.run(0, snapshot.counters.step, progress)
+    for change in changes {
+        evaluator.change(*change)?;
+        evaluated(*change, &evaluator.run(0, snapshot.counters.step, progress)?);
+    }
+    Ok(())
 }
 
 fn say(run: &Run, change: Option<Perturbation>, evaluation: &Evaluation, json: bool, out: &mut Output) {

@@ -3,20 +3,23 @@
 mod check;
 mod compile;
 mod completions;
+mod diagnose;
 mod doctor;
 mod eval;
+mod experiment;
 mod explain;
 mod fmt;
 mod help;
 mod new;
 mod plan;
 mod plot;
+mod report;
 mod rollout;
 mod run;
 mod runs;
 mod show;
 mod tasks;
-mod train;
+pub(crate) mod train;
 
 use std::path::Path;
 
@@ -49,8 +52,11 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
         Command::Eval(arguments) => eval::run(&arguments, out),
         Command::Plan(arguments) => plan::run(&arguments, out),
         Command::Rollout(arguments) => rollout::run(&arguments, out),
+        Command::Diagnose(arguments) => diagnose::run(&arguments, out),
+        Command::Experiment(arguments) => experiment::run(&arguments, out),
         Command::Runs(arguments) => runs::run(&arguments, out),
         Command::Plot(arguments) => plot::run(&arguments, out),
+        Command::Report(arguments) => report::run(&arguments, out),
         Command::Tasks(arguments) => tasks::run(&arguments, out),
         Command::Doctor(_) => doctor::run(out),
         Command::New(arguments) => new::run(&arguments, out),
@@ -121,7 +127,7 @@ fn newest(run: &Run, out: &mut Output) -> Option<(Manifest, Snapshot)> {
 }
 
 /// Where in the text a failure came from, or what may help.
-fn help_for(error: &runtime::Error, sources: &Sources) -> String {
+pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
     use runtime::Error;
     match error {
         Error::NotFinite { span: Some(span), .. } => {

@@ -6,8 +6,9 @@ use runtime::records::{self, Line};
 
 use crate::cli::Plot;
 use crate::commands::open_run;
+use crate::figures::lines::{Curve, LEARNING, draw};
+use crate::figures::picture::write;
 use crate::output::{Exit, Output};
-use crate::train::curves::{Curve, draw};
 
 pub(crate) fn run(arguments: &Plot, out: &mut Output) -> Exit {
     // Runs of one model and task, whatever their seeds.
@@ -33,10 +34,10 @@ pub(crate) fn run(arguments: &Plot, out: &mut Output) -> Exit {
         out.error("none of the runs has been evaluated", "wait for the first evaluation");
         return Exit::Bad;
     }
-    if let Err(error) = std::fs::write(&arguments.svg, draw(&curves)) {
-        out.error(&format!("cannot write `{}`: {error}", arguments.svg.display()), "choose another place with `--svg`");
+    if let Err(error) = write(&arguments.out, &draw(LEARNING, &curves)) {
+        out.error(&format!("cannot write `{}`: {error}", arguments.out.display()), "choose another place with `-o`");
         return Exit::Bad;
     }
-    out.say(format!("{}\n", arguments.svg.display()));
+    out.say(format!("{}\n", arguments.out.display()));
     Exit::Fine
 }

@@ -1,5 +1,7 @@
 //! `wmc rollout`: what a trained model imagines against what happens, by its own metrics.
 
+use runtime::train::Evaluation;
+
 use crate::cli::Rollout;
 use crate::commands::eval::evaluate;
 use crate::commands::{help_for, newest, open_run};
@@ -8,13 +10,12 @@ use crate::output::{Exit, Output};
 pub(crate) fn run(arguments: &Rollout, out: &mut Output) -> Exit {
     let Some(run) = open_run(&arguments.run, out) else { return Exit::Bad };
     let Some((_, snapshot)) = newest(&run, out) else { return Exit::Bad };
-    let evaluation = match evaluate(&run, &snapshot, arguments.episodes, arguments.seed, None) {
-        Ok(evaluation) => evaluation,
-        Err(error) => {
-            out.error(&error.to_string(), &help_for(&error, &run.sources));
-            return Exit::Bad;
-        }
-    };
+    let mut evaluation = Evaluation::default();
+    let mut keep = |_, found: &Evaluation| evaluation = found.clone();
+    if let Err(error) = evaluate(&run, &snapshot, arguments.episodes, arguments.seed, &[None], &mut keep) {
+        out.error(&error.to_string(), &help_for(&error, &run.sources));
+        return Exit::Bad;
+    }
     if evaluation.metrics.is_empty() {
         out.error("the model has no metrics, or no episode was long enough for them", "add a `metric` to the model");
         return Exit::Bad;

@@ -2,8 +2,9 @@
 
 use super::chart::Chart;
 use super::document::Document;
-use super::svg::{Choice, escaped, image};
+use super::svg::{Choice, image};
 use super::text::{bytes, count};
+use crate::figures::escaped;
 
 const PAGE: &str = include_str!("page.html");
 

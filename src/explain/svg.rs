@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::chart::{Chart, Frame};
 use super::layout::{Layout, Rect, layout};
+use crate::figures::escaped;
 
 /// Hues that kernels take in turn.
 const HUES: usize = 24;
@@ -201,10 +202,6 @@ fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
     format!("#{:02x}{:02x}{:02x}", channel(0.0), channel(8.0), channel(4.0))
 }
 
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,10 +211,5 @@ mod tests {
         assert_eq!(hex(0.0, 1.0, 0.5), "#ff0000");
         assert_eq!(hex(120.0, 1.0, 0.5), "#00ff00");
         assert_eq!(hex(240.0, 0.0, 1.0), "#ffffff");
-    }
-
-    #[test]
-    fn labels_are_escaped() {
-        assert_eq!(escaped("a<b> & \"c\""), "a&lt;b&gt; &amp; &quot;c&quot;");
     }
 }

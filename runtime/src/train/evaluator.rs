@@ -69,8 +69,7 @@ impl Evaluator {
     pub fn new(config: &Config, state: &State) -> Result<Evaluator, Error> {
         let episodes = config.train.eval_episodes as usize;
         let actor = Actor::new(&config.model, false, episodes, state, config.compute)?;
-        let environments = (0..episodes).map(|_| config.environment(0)).collect::<Result<_, _>>()?;
-        let environments = Environments::new(environments, config.compute.threads);
+        let environments = environments(config)?;
         // On-policy models have their metrics in the update.
         let has_metrics = !config.model.metrics.is_empty() && matches!(config.model.source, Source::Replay { .. });
         let metrics = if has_metrics { Some(Metrics::new(config, episodes)?) } else { None };
@@ -90,9 +89,10 @@ impl Evaluator {
         }
     }
 
-    /// Changes the environments.
-    pub fn perturb(&mut self, change: Perturbation) -> Result<(), Error> {
-        Ok(self.environments.perturb(change)?)
+    /// From now on the environments are the task with this change alone, or as it is.
+    pub fn change(&mut self, change: Option<Perturbation>) -> Result<(), Error> {
+        self.environments = environments(&self.config)?;
+        Ok(change.map_or(Ok(()), |change| self.environments.perturb(change))?)
     }
 
     /// Runs an episode in each environment. `number` says which evaluation of the run it is.
@@ -143,6 +143,11 @@ impl Evaluator {
         };
         Ok(Evaluation { step, returns, metrics })
     }
+}
+
+fn environments(config: &Config) -> Result<Environments, Error> {
+    let all = (0..config.train.eval_episodes).map(|_| config.environment(0)).collect::<Result<_, _>>()?;
+    Ok(Environments::new(all, config.compute.threads))
 }
 
 const METRICS_READ: [Role; 3] = [Role::Param, Role::Slow, Role::Running];

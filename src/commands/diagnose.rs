@@ -1,0 +1,149 @@
+//! `wmc diagnose`: what a trained model does with its energy.
+
+use std::collections::BTreeSet;
+
+use runtime::Error;
+use runtime::diagnose::{Actions, Diagnostics, Trace};
+use runtime::run::Run;
+use runtime::tasks::Perturbation;
+use runtime::train::Snapshot;
+use serde::Serialize;
+
+use crate::cli::Diagnose;
+use crate::commands::report::draw;
+use crate::commands::{help_for, newest, open_run};
+use crate::diagnose::drawn;
+use crate::diagnose::energy::{self, Coupling, Drift, Pushed};
+use crate::output::{Exit, Output};
+use crate::results::figures::Figure;
+
+/// What was found. Drifts are those of the model's energy and of the simulator's own.
+#[derive(Debug, Serialize)]
+struct Document {
+    model: String,
+    task: String,
+    step: u64,
+    episodes: u64,
+    without_action: Pair,
+    random_action: Pair,
+    policy: Pair,
+    /// Of the policy's steps; null where the model has no `push`.
+    coupling: Option<Coupling>,
+    /// Files beside this one, and what they show.
+    figures: Vec<(String, String)>,
+}
+
+#[derive(Debug, Serialize)]
+struct Pair {
+    model: Option<Drift>,
+    simulator: Option<Drift>,
+}
+
+pub(crate) fn run(arguments: &Diagnose, out: &mut Output) -> Exit {
+    let Some(run) = open_run(&arguments.run, out) else { return Exit::Bad };
+    let Some((_, snapshot)) = newest(&run, out) else { return Exit::Bad };
+    let (document, figures) = match diagnose(&run, &snapshot, arguments) {
+        Ok(found) => found,
+        Err(error) => {
+            out.error(&error.to_string(), &help_for(&error, &run.sources));
+            return Exit::Bad;
+        }
+    };
+    // A record of texts and numbers always has a JSON form.
+    let json = serde_json::to_string_pretty(&document).expect("a diagnosis as JSON") + "\n";
+    let folder = arguments.out.clone().unwrap_or_else(|| run.folder.join("diagnosis"));
+    let path = folder.join("diagnosis.json");
+    let written = draw(&folder, &figures)
+        .and_then(|()| std::fs::write(&path, &json).map_err(|e| format!("cannot write `{}`: {e}", path.display())));
+    if let Err(error) = written {
+        out.error(&error, "choose another folder with `--out`");
+        return Exit::Bad;
+    }
+    out.say(if arguments.json { json } else { document.table() + &format!("{}\n", folder.display()) });
+    Exit::Fine
+}
+
+fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Document, Vec<Figure>), Error> {
+    let mut config = run.config.clone();
+    config.seed = arguments.seed;
+    let progress = snapshot.counters.step as f64 / config.train.steps as f64;
+    let mut diagnostics = Diagnostics::new(&config, &snapshot.learnt, progress)?;
+    let free = [Perturbation::Kick(arguments.kick), Perturbation::Damping(0.0)];
+    let nobody = diagnostics.traces(Actions::Nobody, &free, arguments.episodes)?;
+    let random = diagnostics.traces(Actions::Random, &free, arguments.episodes)?;
+    let policy = diagnostics.traces(Actions::Policy, &[], arguments.episodes)?;
+    if energies(&nobody).is_empty() {
+        return Err(Error::Unsupported("`diagnose` of the model names no `energy` that is one number".into()));
+    }
+    let pair = |traces: &[Trace]| Pair { model: energy::drift(&energies(traces)), simulator: energy::drift(&simulated(traces)) };
+    let steps = pushed(&policy);
+    let coupling = (!steps.is_empty()).then(|| energy::coupling(&steps));
+
+    let groups: [(&str, &[Trace]); 3] = [("no action", &nobody), ("random actions", &random), ("policy", &policy)];
+    let of = |f: fn(&[Trace]) -> Vec<Vec<f64>>| groups.map(|(name, traces)| (name, f(traces)));
+    let kicked =
+        format!("joints kicked within ±{}, no damping; means over episodes and bands from the least to the most", arguments.kick);
+    let mut figures = vec![
+        drawn::energies("energy", &format!("The model's energy: {kicked}."), &of(energies)),
+        drawn::energies("simulator", &format!("The simulator's own energy: {kicked}."), &of(simulated)),
+    ];
+    figures.extend(policy.first().and_then(|trace| drawn::traces(trace, &["q", "p"])));
+    let names: BTreeSet<&String> = nobody.iter().flat_map(|t| t.values.keys()).collect();
+    figures.extend(names.iter().filter_map(|name| drawn::embedding(name, &groups)));
+    figures.extend(coupling.as_ref().and_then(drawn::crossings));
+    let document = Document {
+        model: run.started.model.clone(),
+        task: run.started.task.clone(),
+        step: snapshot.counters.step,
+        episodes: arguments.episodes,
+        without_action: pair(&nobody),
+        random_action: pair(&random),
+        policy: pair(&policy),
+        coupling,
+        figures: figures.iter().map(|f| (format!("{}.svg", f.name), f.caption.clone())).collect(),
+    };
+    Ok((document, figures))
+}
+
+/// A value of one number along each episode.
+fn single(trace: &Trace, name: &str) -> Option<Vec<f64>> {
+    trace.values.get(name)?.iter().map(|x| if let [x] = x[..] { Some(f64::from(x)) } else { None }).collect()
+}
+
+fn energies(traces: &[Trace]) -> Vec<Vec<f64>> {
+    traces.iter().filter_map(|t| single(t, "energy")).collect()
+}
+
+fn simulated(traces: &[Trace]) -> Vec<Vec<f64>> {
+    traces.iter().map(|t| t.energy.clone()).filter(|e| !e.is_empty()).collect()
+}
+
+fn pushed(traces: &[Trace]) -> Vec<Pushed> {
+    let mut steps = Vec::new();
+    for trace in traces {
+        let (Some(energy), Some(push)) = (single(trace, "energy"), single(trace, "push")) else { continue };
+        steps.extend(energy.windows(2).zip(push).map(|(h, push)| Pushed { before: h[0], after: h[1], push }));
+    }
+    steps
+}
+
+impl Document {
+    fn table(&self) -> String {
+        let shown = |drift: Option<Drift>| {
+            drift.map_or("-".to_string(), |d| format!("{:.4} ({:.2} % of |H(0)|)", d.absolute, 100.0 * d.relative))
+        };
+        let mut text =
+            format!("{} on {} at step {}, {} episodes: mean of |H(t) - H(0)|\n", self.model, self.task, self.step, self.episodes);
+        for (name, pair) in
+            [("no action", &self.without_action), ("random actions", &self.random_action), ("policy", &self.policy)]
+        {
+            text += &format!("  {name:14}  model {:28}  simulator {}\n", shown(pair.model), shown(pair.simulator));
+        }
+        if let Some(coupling) = &self.coupling {
+            let number = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.3}"));
+            text += &format!("corr(sign dH, push) {}, corr(|dH|, |push|) {}\n", number(coupling.sign), number(coupling.size));
+            text += &format!("crossings: lift area {}, best lift {}\n", number(coupling.lift_area), number(coupling.best_lift));
+        }
+        text
+    }
+}

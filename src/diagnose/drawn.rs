@@ -1,0 +1,80 @@
+//! The figures of a diagnosis.
+
+use runtime::diagnose::Trace;
+
+use super::embed::principal;
+use super::energy::Coupling;
+use crate::figures::lines::{self, Axes, Curve, Point};
+use crate::figures::points::{self, Cloud};
+use crate::results::figures::Figure;
+
+/// Energies over time: a line for the mean over episodes, a band from the least to the most.
+pub(crate) fn energies(name: &str, caption: &str, groups: &[(&str, Vec<Vec<f64>>)]) -> Figure {
+    let curve = |(name, episodes): &(&str, Vec<Vec<f64>>)| {
+        let over_time = |e: &Vec<f64>| e.iter().enumerate().map(|(t, h)| (t as f64, *h)).collect();
+        Curve::band(name.to_string(), &episodes.iter().map(over_time).collect::<Vec<_>>())
+    };
+    let curves: Vec<Curve> = groups.iter().filter(|(_, e)| !e.is_empty()).map(curve).collect();
+    let svg = lines::draw(Axes { x: "decisions", y: "energy" }, &curves);
+    Figure { name: name.into(), caption: caption.into(), svg }
+}
+
+/// The first coordinates of some values along one episode.
+pub(crate) fn traces(trace: &Trace, names: &[&str]) -> Option<Figure> {
+    let curve = |name: &&str| {
+        let values = trace.values.get(*name)?;
+        let point = |(t, x): (usize, &Vec<f32>)| {
+            let x = f64::from(*x.first()?);
+            Some(Point { at: t as f64, least: x, mean: x, most: x })
+        };
+        Some(Curve { name: format!("{name}[0]"), points: values.iter().enumerate().filter_map(point).collect() })
+    };
+    let curves: Vec<Curve> = names.iter().filter_map(curve).collect();
+    (!curves.is_empty()).then(|| Figure {
+        name: "traces".into(),
+        caption: "The first coordinates along an episode of the policy.".into(),
+        svg: lines::draw(Axes { x: "decisions", y: "value" }, &curves),
+    })
+}
+
+/// Principal components of the values of a name, over all steps of some groups of episodes.
+pub(crate) fn embedding(name: &str, groups: &[(&str, &[Trace])]) -> Option<Figure> {
+    let of = |traces: &[Trace]| traces.iter().filter_map(|t| t.values.get(name)).flatten().cloned().collect::<Vec<_>>();
+    let counted: Vec<(&str, Vec<Vec<f32>>)> = groups.iter().map(|(label, traces)| (*label, of(traces))).collect();
+    let all: Vec<Vec<f32>> = counted.iter().flat_map(|(_, points)| points.clone()).collect();
+    if all.first().is_none_or(|p| p.len() < 2) {
+        return None;
+    }
+    let (mut placed, parts) = principal(&all);
+    let mut clouds = Vec::new();
+    for (label, points) in &counted {
+        let rest = placed.split_off(points.len());
+        clouds.push(Cloud { name: label.to_string(), points: placed });
+        placed = rest;
+    }
+    Some(Figure {
+        name: format!("embedding-{name}"),
+        caption: format!(
+            "Two principal components of {name}; they hold {:.0} % and {:.0} % of its variance.",
+            100.0 * parts[0],
+            100.0 * parts[1]
+        ),
+        svg: points::draw(&clouds),
+    })
+}
+
+/// How often strong and weak pushes cross energy levels.
+pub(crate) fn crossings(coupling: &Coupling) -> Option<Figure> {
+    let curve = |name: &str, rate: fn(&super::energy::Crossing) -> f64| {
+        let point = |c: &super::energy::Crossing| Point { at: c.quantile, least: rate(c), mean: rate(c), most: rate(c) };
+        Curve { name: name.into(), points: coupling.crossings.iter().map(point).collect() }
+    };
+    (!coupling.crossings.is_empty()).then(|| Figure {
+        name: "crossings".into(),
+        caption: "Steps that cross an energy level, of those with strong pushes (from the median of their sizes on) and of those with weak ones.".into(),
+        svg: lines::draw(
+            Axes { x: "quantile of the level", y: "part of the steps" },
+            &[curve("strong pushes", |c| c.strong), curve("weak pushes", |c| c.weak)],
+        ),
+    })
+}

@@ -1,0 +1,185 @@
+//! The file of an experiment.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+/// Methods x tasks x seeds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Experiment {
+    pub(crate) name: String,
+    /// The folder of its runs in `runs`; experiments that name the same one share runs.
+    folder: Option<String>,
+    pub(crate) tasks: Vec<String>,
+    pub(crate) seeds: Vec<u64>,
+    /// Settings as of `wmc train --set`, for all methods.
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
+    /// Sizes as of `--dim`.
+    #[serde(default)]
+    dim: BTreeMap<String, u64>,
+    /// Also evaluates under the changes that each task is tested under.
+    #[serde(default)]
+    pub(crate) ood: bool,
+    #[serde(rename = "method")]
+    pub(crate) methods: Vec<Method>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Method {
+    pub(crate) name: String,
+    /// The `.wm` file, from the folder of the experiment's file.
+    pub(crate) file: PathBuf,
+    /// The model, where the file has several.
+    model: Option<String>,
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
+    #[serde(default)]
+    dim: BTreeMap<String, u64>,
+    /// What others have published, to be shown beside ours.
+    #[serde(default)]
+    pub(crate) paper: Paper,
+}
+
+/// Published figures, by task.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Paper {
+    #[serde(rename = "return")]
+    pub(crate) returns: BTreeMap<String, f64>,
+    /// By metric and task: `mse[3]`.
+    pub(crate) metrics: BTreeMap<String, BTreeMap<String, f64>>,
+    /// By change and task: `mass=0.7`, or `mean` over all changes.
+    pub(crate) ood: BTreeMap<String, BTreeMap<String, f64>>,
+    /// The area under the curve, by task or as `mean` over all.
+    pub(crate) auc: BTreeMap<String, f64>,
+}
+
+/// One run of an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Job {
+    /// `HaM-World on reacher_easy, seed 7`.
+    pub(crate) title: String,
+    pub(crate) label: Label,
+    pub(crate) folder: PathBuf,
+    /// What `wmc train` is given to start it.
+    pub(crate) arguments: Vec<String>,
+    pub(crate) ood: bool,
+}
+
+/// What a run is for, kept in its folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Label {
+    pub(crate) experiment: String,
+    pub(crate) method: String,
+    pub(crate) paper: Paper,
+}
+
+impl Experiment {
+    pub(crate) fn read(path: &Path) -> Result<Experiment, String> {
+        let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+        let experiment: Experiment = toml::from_str(&text).map_err(|e| e.to_string())?;
+        for (what, empty) in [
+            ("tasks", experiment.tasks.is_empty()),
+            ("seeds", experiment.seeds.is_empty()),
+            ("methods", experiment.methods.is_empty()),
+        ] {
+            if empty {
+                return Err(format!("it has no {what}"));
+            }
+        }
+        let mut folders: Vec<String> = experiment.methods.iter().map(|m| plain(&m.name)).collect();
+        folders.sort();
+        if let Some(twice) = folders.windows(2).find(|w| w[0] == w[1]) {
+            return Err(format!("two methods would share the folder `{}`", twice[0]));
+        }
+        Ok(experiment)
+    }
+
+    /// Where its runs are.
+    pub(crate) fn folder(&self) -> PathBuf {
+        Path::new("runs").join(self.folder.as_ref().unwrap_or(&self.name))
+    }
+
+    /// All runs, seed by seed: after the first seed every method has been on every task once.
+    pub(crate) fn jobs(&self, file: &Path, out: &Path, more: &[(String, String)]) -> Vec<Job> {
+        let from = file.parent().unwrap_or(Path::new(""));
+        let mut jobs = Vec::new();
+        for seed in &self.seeds {
+            for (task, method) in self.tasks.iter().flat_map(|t| self.methods.iter().map(move |m| (t, m))) {
+                let mut arguments = vec![from.join(&method.file).display().to_string(), "--task".into(), task.clone()];
+                arguments.extend(["--seed".into(), seed.to_string()]);
+                arguments.extend(method.model.iter().flat_map(|m| ["--model".into(), m.clone()]));
+                let dims = self.dim.iter().filter(|(name, _)| !method.dim.contains_key(*name)).chain(&method.dim);
+                arguments.extend(dims.flat_map(|(name, size)| ["--dim".into(), format!("{name}={size}")]));
+                arguments.extend(self.settings(method, more).into_iter().flat_map(|(n, v)| ["--set".into(), format!("{n}={v}")]));
+                jobs.push(Job {
+                    title: format!("{} on {task}, seed {seed}", method.name),
+                    label: Label { experiment: self.name.clone(), method: method.name.clone(), paper: method.paper.clone() },
+                    folder: out.join(format!("{}-{}-{seed}", plain(&method.name), plain(task))),
+                    arguments,
+                    ood: self.ood,
+                });
+            }
+        }
+        jobs
+    }
+
+    /// The command line wins over the method, the method over the experiment.
+    fn settings(&self, method: &Method, more: &[(String, String)]) -> BTreeMap<String, String> {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        let written = self.set.iter().chain(&method.set).map(|(name, value)| (name.clone(), text(value)));
+        written.chain(more.iter().cloned()).collect()
+    }
+}
+
+/// A name as a part of a folder's.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Experiment, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.toml");
+        std::fs::write(&path, text).unwrap();
+        Experiment::read(&path)
+    }
+
+    const TWO: &str = "name = 'two'\ntasks = ['a', 'b']\nseeds = [7, 8]\nset = { steps = 10, reward = 'sum' }\ndim = { T = 4 }\n\
+        [[method]]\nname = 'One'\nfile = 'one.wm'\n[[method]]\nname = 'A 2'\nfile = 'more.wm'\nmodel = 'A2'\nset = { steps = 20 }\ndim = { T = 8 }\n";
+
+    #[test]
+    fn every_method_meets_every_task_before_the_next_seed() {
+        let jobs = read(TWO).unwrap().jobs(Path::new("exp/x.toml"), Path::new("runs"), &[("reward".into(), "mean".into())]);
+        let titles: Vec<&str> = jobs.iter().map(|j| j.title.as_str()).collect();
+        assert_eq!(
+            titles[..5],
+            ["One on a, seed 7", "A 2 on a, seed 7", "One on b, seed 7", "A 2 on b, seed 7", "One on a, seed 8"]
+        );
+        assert_eq!((jobs.len(), &jobs[1].folder), (8, &PathBuf::from("runs/a_2-a-7")));
+        let words = "exp/more.wm --task a --seed 7 --model A2 --dim T=8 --set reward=mean --set steps=20";
+        assert_eq!(jobs[1].arguments.join(" "), words);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said() {
+        for (from, to, word) in [
+            ("seeds = [7, 8]", "seeds = []", "no seeds"),
+            ("tasks", "taks", "taks"),
+            ("'A 2'", "'ONE'", "`one`"),
+            ("file = 'one.wm'", "", "file"),
+            ("steps = 10", "steps = ", "steps"),
+        ] {
+            let told = read(&TWO.replacen(from, to, 1)).unwrap_err();
+            assert!(told.contains(word), "{told}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The figures of a report.
+
+use super::Results;
+use crate::experiment::summary::Row;
+use crate::figures::bars::{self, Group};
+use crate::figures::lines::{self, Axes, Curve, LEARNING, Point};
+
+/// A drawing with a name that is also its file's.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) caption: String,
+    pub(crate) svg: String,
+}
+
+/// The learning curves of a task.
+pub(crate) fn learning(results: &Results, task: &str) -> Figure {
+    let curve = |row: &Row| {
+        let runs = results.runs.iter().filter(|(r, _)| r.task == task && r.method == row.method);
+        let points = |curve: &[(u64, f64)]| curve.iter().map(|(step, x)| (*step as f64, *x)).collect();
+        Curve::of(row.method.clone(), &runs.map(|(run, _)| points(&run.curve)).collect::<Vec<_>>())
+    };
+    let curves: Vec<Curve> = results.of_task(task).map(curve).collect();
+    Figure {
+        name: format!("learning-{task}"),
+        caption: "Evaluation return over decisions: the mean over seeds, and a band from the least to the most.".into(),
+        svg: lines::draw(LEARNING, &curves),
+    }
+}
+
+/// How errors grow along imagined steps; none where no method has them.
+pub(crate) fn rollouts(results: &Results, task: &str) -> Option<Figure> {
+    let curve = |row: &Row| {
+        let mut points: Vec<Point> = row.relative.iter().filter_map(|(name, figure)| point(name, figure)).collect();
+        points.sort_by(|a, b| a.at.total_cmp(&b.at));
+        (!points.is_empty()).then(|| Curve { name: row.method.clone(), points })
+    };
+    let curves: Vec<Curve> = results.of_task(task).filter_map(curve).collect();
+    (!curves.is_empty()).then(|| Figure {
+        name: format!("rollouts-{task}"),
+        caption: "Error of imagined latents after k steps, divided by the latent's variance; bands of one deviation over seeds."
+            .into(),
+        svg: lines::draw(Axes { x: "imagined steps k", y: "error / variance" }, &curves),
+    })
+}
+
+/// `mse[3]` is a point at 3.
+fn point(name: &str, figure: &crate::experiment::summary::Figure) -> Option<Point> {
+    let at: f64 = name.strip_prefix("mse[")?.strip_suffix(']')?.parse().ok()?;
+    let std = figure.std.unwrap_or(0.0);
+    Some(Point { at, least: figure.mean - std, mean: figure.mean, most: figure.mean + std })
+}
+
+/// Returns on changed tasks; none where nothing was changed.
+pub(crate) fn changes(results: &Results, task: &str) -> Option<Figure> {
+    let rows: Vec<&Row> = results.of_task(task).collect();
+    let mut changes: Vec<&str> = Vec::new();
+    for change in rows.iter().flat_map(|r| &r.changes) {
+        if !changes.contains(&change.change.as_str()) {
+            changes.push(&change.change);
+        }
+    }
+    if changes.is_empty() {
+        return None;
+    }
+    let height = |row: &&Row, change: &str| {
+        let figure = row.changes.iter().find(|c| c.change == change)?.gained?;
+        Some((figure.mean, figure.std.unwrap_or(0.0)))
+    };
+    let group = |change: &&str| Group { name: change.to_string(), bars: rows.iter().map(|row| height(row, change)).collect() };
+    let names: Vec<String> = rows.iter().map(|r| r.method.clone()).collect();
+    Some(Figure {
+        name: format!("changes-{task}"),
+        caption: "Return without further training on the task as it is and as it was changed; lines of one deviation over seeds."
+            .into(),
+        svg: bars::draw(&names, &changes.iter().map(group).collect::<Vec<_>>()),
+    })
+}

@@ -1,0 +1,193 @@
+//! The page of a report.
+
+use std::fmt::Write;
+
+use super::figures::{self, Figure};
+use super::kernels;
+use super::{Results, Row};
+use crate::experiment::summary::Figure as Number;
+use crate::explain::count;
+use crate::figures::escaped;
+
+const PAGE: &str = include_str!("page.html");
+
+/// The page, and its figures by themselves.
+pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
+    let mut body = String::new();
+    let mut all = Vec::new();
+    let _ = write!(body, "<h2>Returns</h2>\n{}", returns(results));
+    let errors = errors(results);
+    if !errors.is_empty() {
+        let _ = write!(body, "<h2>Imagined against real</h2>\n{errors}");
+    }
+    for task in results.tasks() {
+        let _ = writeln!(body, "<h2>{}</h2>", escaped(task));
+        let found = [Some(figures::learning(results, task)), figures::rollouts(results, task), figures::changes(results, task)];
+        for figure in found.into_iter().flatten() {
+            let (svg, caption) = (&figure.svg, escaped(&figure.caption));
+            let _ = writeln!(body, "<figure id=\"{}\">{svg}<figcaption>{caption}</figcaption></figure>", escaped(&figure.name));
+            all.push(figure);
+        }
+        body += &changes(results, task);
+    }
+    body += &diagnoses(results);
+    body += &models(results);
+    body += &runs(results);
+    let title = format!("{} runs of {} methods", results.runs.len(), results.models.len());
+    (PAGE.replace("{{title}}", &escaped(&title)).replace("{{body}}", &body), all)
+}
+
+/// A table; cells are texts, the first ones of a row its head.
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut text = "<div class=\"wide\"><table><thead><tr>".to_string();
+    head.iter().for_each(|cell| _ = write!(text, "<th>{}</th>", escaped(cell)));
+    text += "</tr></thead><tbody>\n";
+    for row in rows {
+        text += "<tr>";
+        row.iter().for_each(|cell| _ = write!(text, "<td>{}</td>", escaped(cell)));
+        text += "</tr>\n";
+    }
+    text + "</tbody></table></div>\n"
+}
+
+fn shown(number: Option<&Number>) -> String {
+    number.map_or("–".into(), Number::to_string)
+}
+
+fn published(number: Option<&f64>) -> String {
+    number.map_or("–".into(), f64::to_string)
+}
+
+fn returns(results: &Results) -> String {
+    let row = |row: &Row| {
+        vec![
+            row.task.clone(),
+            row.method.clone(),
+            shown(row.gained.as_ref()),
+            published(row.paper.returns.get(&row.task)),
+            shown(row.auc.as_ref()),
+            row.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+            row.steps.to_string(),
+            shown(row.hours.as_ref()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = results.rows.iter().map(row).collect();
+    let head = ["task", "method", "return", "paper", "area under the curve", "seeds", "decisions", "hours"];
+    let note = "<p>Means over seeds with the standard deviation of the sample. The return is that of the last evaluation; rewards are averaged over the action repeat, \
+                unless the run says otherwise. The area is the trapezoid of the evaluations' returns over decisions, divided by the decisions.</p>\n";
+    table(&head, &rows) + note
+}
+
+/// Of methods with metrics.
+fn errors(results: &Results) -> String {
+    let mut names: Vec<&String> = results.rows.iter().flat_map(|r| r.metrics.keys()).filter(|n| n.starts_with("mse")).collect();
+    names.sort();
+    names.dedup();
+    let mut rows = Vec::new();
+    for row in &results.rows {
+        for name in names.iter().filter(|n| row.metrics.contains_key(**n)) {
+            rows.push(vec![
+                row.task.clone(),
+                row.method.clone(),
+                name.to_string(),
+                shown(row.metrics.get(*name)),
+                published(row.paper.metrics.get(*name).and_then(|tasks| tasks.get(&row.task))),
+                shown(row.relative.get(*name)),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let note = "<p><code>mse[k]</code> is the squared error of the latent after k imagined steps, summed over its coordinates, each method in its own latent; divided by the variance \
+                (also summed) it can be compared between methods. <code>mse6</code> is that of six steps for each coordinate.</p>\n";
+    table(&["task", "method", "metric", "error", "paper", "error / variance"], &rows) + note
+}
+
+fn changes(results: &Results, task: &str) -> String {
+    let mut rows = Vec::new();
+    for row in results.of_task(task) {
+        for change in &row.changes {
+            rows.push(vec![
+                row.method.clone(),
+                change.change.clone(),
+                shown(change.gained.as_ref()),
+                published(row.paper.ood.get(&change.change).and_then(|tasks| tasks.get(task))),
+                shown(change.retention.as_ref()),
+            ]);
+        }
+    }
+    if rows.is_empty() { String::new() } else { table(&["method", "change", "return", "paper", "retention"], &rows) }
+}
+
+/// What `wmc diagnose` has left in the folders of runs.
+fn diagnoses(results: &Results) -> String {
+    let mut text = String::new();
+    for (method, run) in &results.models {
+        let folder = run.folder.join("diagnosis");
+        let Ok(json) = std::fs::read_to_string(folder.join("diagnosis.json")) else { continue };
+        let Ok(found) = serde_json::from_str::<serde_json::Value>(&json) else { continue };
+        let _ =
+            writeln!(text, "<h2>Energy of {} on {}, seed {}</h2>", escaped(method), escaped(&run.started.task), run.started.seed);
+        let number = |value: &serde_json::Value| value.as_f64().map_or("–".to_string(), |x| format!("{x:.4}"));
+        let kinds = [("no action", "without_action"), ("random actions", "random_action"), ("policy", "policy")];
+        let row = |(name, key): (&str, &str)| {
+            let drift = |whose: &str, which: &str| number(&found[key][whose][which]);
+            let drifts = [
+                drift("model", "absolute"),
+                drift("model", "relative"),
+                drift("simulator", "absolute"),
+                drift("simulator", "relative"),
+            ];
+            std::iter::once(name.to_string()).chain(drifts).collect()
+        };
+        let head = ["episodes", "model's drift", "of |H(0)|", "simulator's drift", "of |H(0)|"];
+        text += &table(&head, &kinds.map(row));
+        let coupling = &found["coupling"];
+        if coupling.is_object() {
+            let head = ["corr(sign dH, push)", "corr(|dH|, |push|)", "lift area", "best lift"];
+            text += &table(&head, &[["sign", "size", "lift_area", "best_lift"].map(|key| number(&coupling[key])).to_vec()]);
+        }
+        for figure in found["figures"].as_array().into_iter().flatten() {
+            let (Some(name), Some(caption)) = (figure[0].as_str(), figure[1].as_str()) else { continue };
+            let Ok(svg) = std::fs::read_to_string(folder.join(name)) else { continue };
+            let _ = writeln!(text, "<figure>{svg}<figcaption>{}</figcaption></figure>", escaped(caption));
+        }
+    }
+    text
+}
+
+/// Text and kernels of every model.
+fn models(results: &Results) -> String {
+    let mut text = "<h2>Models</h2>\n".to_string();
+    for (method, run) in &results.models {
+        let file = run.folder.join("model").join(&run.started.file);
+        let written = std::fs::read_to_string(file).unwrap_or_default();
+        let rows: Vec<Vec<String>> = kernels::table(&run.config.model)
+            .into_iter()
+            .map(|r| vec![r.entry.into(), r.kernels.to_string(), r.launches.to_string(), count(r.flops).trim().to_string()])
+            .collect();
+        let title = format!("{method}: {} on {}", run.started.file, run.started.task);
+        let _ = write!(text, "<details><summary>{}</summary>\n", escaped(&title));
+        text += &table(&["entry point", "kernels", "launches", "flop"], &rows);
+        let _ = writeln!(text, "<pre>{}</pre></details>", escaped(&written));
+    }
+    text
+}
+
+fn runs(results: &Results) -> String {
+    let row = |(run, _): &(crate::experiment::measured::Measured, _)| {
+        let number = |x: Option<f64>| x.map_or("–".into(), |x| format!("{x:.1}"));
+        vec![
+            run.method.clone(),
+            run.task.clone(),
+            run.seed.to_string(),
+            format!("{} of {}", run.steps, run.of),
+            number(run.gained),
+            number(run.auc),
+            format!("{:.2}", run.hours),
+        ]
+    };
+    let rows: Vec<Vec<String>> = results.runs.iter().map(row).collect();
+    format!("<h2>Runs</h2>\n{}", table(&["method", "task", "seed", "decisions", "return", "area", "hours"], &rows))
+}

@@ -1,0 +1,114 @@
+//! What a training leaves in its folder: lines of the log, a learning curve, checkpoints.
+
+use std::time::{Duration, Instant};
+
+use runtime::Error;
+use runtime::checkpoint;
+use runtime::records::{Line, Records};
+use runtime::run::Run;
+use runtime::train::{Report, Trainer, area};
+
+use crate::figures::lines::{Curve, LEARNING, draw};
+
+/// Decisions between two lines of losses.
+const LOSSES_EVERY: u64 = 100;
+
+pub(crate) struct Journal<'r> {
+    run: &'r Run,
+    records: Records,
+    means: Means,
+    save_every: u64,
+    started: Instant,
+    spent: Duration,
+}
+
+impl<'r> Journal<'r> {
+    /// Goes on with the log from its byte `from` on.
+    pub(crate) fn open(run: &'r Run, from: u64, save_every: u64) -> Result<Journal<'r>, Error> {
+        let records = Records::open(&run.folder, from)?;
+        let (started, spent) = (Instant::now(), Duration::ZERO);
+        Ok(Journal { run, records, means: Means::default(), save_every, started, spent })
+    }
+
+    /// Seconds since it was opened.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// How long writing took, all in all.
+    pub(crate) fn spent(&self) -> Duration {
+        self.spent
+    }
+
+    /// Keeps what a decision brought about. Gives the new lines of the log.
+    pub(crate) fn decided(&mut self, trainer: &mut Trainer, report: Report) -> Result<Vec<Line>, Error> {
+        let start = Instant::now();
+        if report.updated {
+            self.means.add(trainer);
+        }
+        let step = trainer.step();
+        let mut lines = Vec::new();
+        if let Some(gained) = report.episode {
+            lines.push(Line::Episode { step, r#return: gained });
+        }
+        if step.is_multiple_of(LOSSES_EVERY)
+            && let Some(means) = self.means.take()
+        {
+            lines.push(Line::Losses { step, updates: trainer.updates(), means });
+        }
+        let evaluated = report.evaluation.is_some();
+        if let Some(evaluation) = report.evaluation {
+            let auc = area(trainer.evaluations()).unwrap_or(0.0);
+            lines.push(Line::Evaluation { mean: evaluation.mean(), evaluation, auc, seconds: self.seconds() });
+        }
+        lines.iter().try_for_each(|line| self.records.write(line))?;
+        if evaluated {
+            self.curve(trainer)?;
+        }
+        if step.is_multiple_of(self.save_every) || trainer.done() {
+            self.save(trainer)?;
+        }
+        self.spent += start.elapsed();
+        Ok(lines)
+    }
+
+    fn curve(&self, trainer: &Trainer) -> Result<(), Error> {
+        let path = self.run.folder.join("curve.svg");
+        let points = trainer.evaluations().iter().map(|e| (e.step as f64, e.mean())).collect();
+        let name = format!("{} on {}", self.run.started.model, self.run.started.task);
+        std::fs::write(&path, draw(LEARNING, &[Curve::of(name, &[points])]))
+            .map_err(|e| Error::File { path, reason: e.to_string() })
+    }
+
+    /// Writes a checkpoint.
+    pub(crate) fn save(&mut self, trainer: &mut Trainer) -> Result<(), Error> {
+        let log = self.records.flush()?;
+        let snapshot = trainer.save();
+        let manifest = checkpoint::manifest(&snapshot, &self.run.fingerprint, trainer.instruction_set(), log);
+        checkpoint::write(&self.run.checkpoints(), &manifest, &snapshot).map(|_| ())
+    }
+}
+
+/// Means of what updates showed since the last line of the log.
+#[derive(Debug, Default)]
+struct Means {
+    sums: Vec<(String, f64)>,
+    count: u32,
+}
+
+impl Means {
+    fn add(&mut self, trainer: &Trainer) {
+        for (i, (name, x)) in trainer.losses().enumerate() {
+            match self.sums.get_mut(i) {
+                Some((_, sum)) => *sum += f64::from(x),
+                None => self.sums.push((name.to_string(), f64::from(x))),
+            }
+        }
+        self.count += 1;
+    }
+
+    fn take(&mut self) -> Option<Vec<(String, f64)>> {
+        let Means { sums, count } = std::mem::take(self);
+        (count > 0).then(|| sums.into_iter().map(|(name, sum)| (name, sum / f64::from(count))).collect())
+    }
+}

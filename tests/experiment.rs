@@ -1,0 +1,187 @@
+//! `wmc experiment` and `wmc report`, as built: runs that fail, that are stopped and go on, figures over seeds, a page that opens.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn wmc(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wmc"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn ends(command: &mut Command, code: i32) -> Output {
+    let output = command.output().unwrap();
+    let told = text(&output.stderr);
+    assert!(!told.contains("panicked"), "{command:?}: {told}");
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {}{told}", text(&output.stdout));
+    output
+}
+
+fn results(folder: &Path, name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join(format!("{name}.json"))).unwrap()).unwrap()
+}
+
+/// Two methods, one of which cannot work, on one task with two seeds.
+fn small(folder: &Path) -> std::path::PathBuf {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let file = folder.join("small.toml");
+    let text = format!(
+        "name = 'small'\ntasks = ['pendulum_swingup']\nseeds = [1, 2]\nood = true\n\
+         set = {{ steps = 60, seed_steps = 50, eval_every = 30, length = 30 }}\ndim = {{ S = 4, H = 3, B = 4, T = 4 }}\n\
+         [[method]]\nname = 'Starter & Co'\nfile = '{root}/src/starter.wm'\n\
+         paper = {{ return = {{ pendulum_swingup = 12.5 }}, ood = {{ 'mass=0.7' = {{ pendulum_swingup = 7.5 }} }} }}\n\
+         [[method]]\nname = 'Broken'\nfile = '{root}/src/starter.wm'\nset = {{ reward_scale = 1e300 }}\n"
+    );
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn a_run_that_fails_is_told_and_the_others_are_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (small(folder.path()), folder.path().join("runs"));
+    let mut command = wmc(&["experiment", "--jobs", "2", "--out"]);
+    command.arg(&out).arg(&file);
+    let output = ends(&mut command, 2);
+    let told = text(&output.stderr);
+    assert!(told.contains("Broken on pendulum_swingup, seed 2 failed") && told.contains("as reward at step"), "{told}");
+    assert!(told.contains("done      Starter & Co on pendulum_swingup, seed 1"), "{told}");
+    let said = text(&output.stdout);
+    assert!(said.contains("Starter & Co") && said.contains("12.5") && said.contains("mass=0.7"), "{said}");
+
+    let results = results(&out, "small");
+    assert_eq!(results["failed"].as_array().unwrap().len(), 2);
+    let rows = results["rows"].as_array().unwrap();
+    let row = rows.iter().find(|r| r["method"] == "Starter & Co").unwrap();
+    let runs: Vec<&Value> = results["runs"].as_array().unwrap().iter().filter(|r| r["method"] == "Starter & Co").collect();
+    assert_eq!((row["seeds"].to_string(), row["steps"].as_u64(), runs.len()), ("[1,2]".into(), Some(60), 2));
+    // A mean over seeds of the last evaluations, and retention seed by seed.
+    let number = |v: &Value| v.as_f64().unwrap();
+    let mean = runs.iter().map(|r| number(&r["return"])).sum::<f64>() / 2.0;
+    assert!((number(&row["return"]["mean"]) - mean).abs() < 1e-12);
+    let change = |run: &Value, name: &str| {
+        let all = run["changes"].as_array().unwrap().clone();
+        number(&all.iter().find(|c| c["change"] == name).unwrap()["mean"])
+    };
+    let kept = runs.iter().map(|r| change(r, "mass=0.7") / change(r, "nominal")).sum::<f64>() / 2.0;
+    let told = row["changes"].as_array().unwrap().iter().find(|c| c["change"] == "mass=0.7").unwrap();
+    assert!((number(&told["retention"]["mean"]) - kept).abs() < 1e-12, "{told}");
+
+    // Again: what was done is not done again.
+    let before = fs::metadata(out.join("starter___co-pendulum_swingup-1/log.jsonl")).unwrap().modified().unwrap();
+    let output = ends(&mut command, 2);
+    assert!(text(&output.stderr).contains("was done  Starter & Co on pendulum_swingup, seed 1"), "{}", text(&output.stderr));
+    assert_eq!(before, fs::metadata(out.join("starter___co-pendulum_swingup-1/log.jsonl")).unwrap().modified().unwrap());
+
+    // A report of all of it.
+    let (page, figures) = (folder.path().join("report.html"), folder.path().join("figures"));
+    ends(wmc(&["report"]).arg(&out).arg("-o").arg(&page).arg("--figures").arg(&figures), 0);
+    let html = fs::read_to_string(&page).unwrap();
+    for part in [
+        "Starter &amp; Co",
+        "mass=0.7",
+        "12.5",
+        "7.5",
+        "<figure id=\"learning-pendulum_swingup\">",
+        "changes-pendulum_swingup",
+        "train_step",
+        "planner plan",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("http://") || html.matches("http").count() == html.matches("http://www.w3.org/2000/svg").count());
+    for name in ["learning-pendulum_swingup.svg", "learning-pendulum_swingup.png", "changes-pendulum_swingup.png"] {
+        assert!(fs::metadata(figures.join(name)).unwrap().len() > 500, "{name}");
+    }
+    opens(&page);
+    let nothing = folder.path().join("nothing");
+    fs::create_dir(&nothing).unwrap();
+    let told = text(&ends(wmc(&["report"]).arg(&nothing), 2).stderr);
+    assert!(told.contains("there are no runs"), "{told}");
+}
+
+/// Opens a page in a headless Chromium, where there is one: tables and figures are there and visible, and nothing complains.
+fn opens(page: &Path) {
+    let profile = tempfile::tempdir().unwrap();
+    let probe = page.with_extension("probe.html");
+    let script = "<script>addEventListener('error', e => document.title = 'error ' + e.message);\
+        addEventListener('load', () => { const seen = e => e.getBoundingClientRect().width > 100;\
+        document.title = [...document.querySelectorAll('table')].filter(seen).length + ' tables ' +\
+        [...document.querySelectorAll('figure svg')].filter(seen).length + ' figures ' +\
+        (document.documentElement.scrollWidth <= innerWidth ? 'fits' : 'too wide'); });</script>";
+    fs::write(&probe, fs::read_to_string(page).unwrap().replace("</title>", &format!("</title>{script}"))).unwrap();
+    let mut command = Command::new("chromium");
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=390,844",
+        "--virtual-time-budget=2000",
+        "--dump-dom",
+    ]);
+    command.arg(format!("--user-data-dir={}", profile.path().display())).arg(format!("file://{}", probe.display()));
+    let Ok(output) = command.output() else {
+        eprintln!("SKIPPED, there is no chromium");
+        return;
+    };
+    let dom = text(&output.stdout);
+    let title = dom.split("<title>").nth(1).and_then(|t| t.split("</title>").next()).unwrap_or("no page");
+    assert!(title.ends_with("figures fits") && !title.starts_with('0'), "{title}: {}", text(&output.stderr));
+}
+
+#[test]
+#[cfg(unix)]
+fn an_experiment_that_is_stopped_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("runs");
+    let file = folder.path().join("long.toml");
+    let root = env!("CARGO_MANIFEST_DIR");
+    let text_of = format!(
+        "name = 'long'\ntasks = ['pendulum_swingup']\nseeds = [1, 2]\nset = {{ steps = 3000, seed_steps = 50, eval_every = 3000, length = 30 }}\n\
+         dim = {{ S = 4, H = 3, B = 4, T = 4 }}\n[[method]]\nname = 'S'\nfile = '{root}/src/starter.wm'\n"
+    );
+    fs::write(&file, text_of).unwrap();
+    let mut command = wmc(&["experiment", "--out"]);
+    let child =
+        command.arg(&out).arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let log = out.join("s-pendulum_swingup-1/log.jsonl");
+    while fs::metadata(&log).map_or(0, |m| m.len()) < 300 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the same command goes on"), "{}", text(&output.stderr));
+    // It saved, and the second seed was never started.
+    assert_eq!(fs::read_dir(out.join("s-pendulum_swingup-1/checkpoints")).unwrap().count(), 1);
+    assert!(!out.join("s-pendulum_swingup-2").exists());
+    ends(&mut command, 0);
+    assert_eq!(results(&out, "long")["rows"][0]["seeds"].to_string(), "[1,2]");
+}
+
+#[test]
+fn the_experiments_that_are_ready_can_be_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/experiments");
+    let mut names: Vec<String> =
+        fs::read_dir(&folder).unwrap().flatten().map(|e| e.file_name().to_string_lossy().into()).collect();
+    names.sort();
+    assert_eq!(names, ["ablations.toml", "main.toml", "ood.toml", "smoke.toml"]);
+    for name in names {
+        let text: toml::Table = fs::read_to_string(folder.join(&name)).unwrap().parse().unwrap();
+        for method in text["method"].as_array().unwrap() {
+            let file = folder.join(method["file"].as_str().unwrap()).display().to_string();
+            for task in text["tasks"].as_array().unwrap() {
+                ends(&mut wmc(&["check", &file, "--task", task.as_str().unwrap()]), 0);
+            }
+        }
+    }
+    let told = text(&ends(&mut wmc(&["experiment", "models/tasks.wm"]), 2).stderr);
+    assert!(told.contains("models/tasks.wm"), "{told}");
+}
