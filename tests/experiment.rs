@@ -167,6 +167,51 @@ fn an_experiment_that_is_stopped_goes_on() {
 }
 
 #[test]
+fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("runs");
+    ends(wmc(&["experiment", "models/experiments/smoke.toml", "--jobs", "2", "--out"]).arg(&out), 0);
+    let results = results(&out, "smoke");
+    assert_eq!(results["failed"].as_array().unwrap().len(), 0);
+    let rows = results["rows"].as_array().unwrap();
+    let row = |method: &str| rows.iter().find(|r| r["method"] == method).unwrap();
+    // A world model has errors in its own latent, also divided by the variance; a model without a world has none.
+    let world = row("HaM-World (small)");
+    for metric in ["mse[3]", "mse[5]", "mse[7]"] {
+        let (error, spread) =
+            (world["metrics"][metric]["mean"].as_f64().unwrap(), world["metrics"]["spread"]["mean"].as_f64().unwrap());
+        assert!(error > 0.0 && spread > 0.0 && world["relative"][metric]["mean"].as_f64().unwrap() > 0.0, "{world}");
+    }
+    assert!(world["metrics"]["mse6"]["mean"].as_f64().unwrap() > 0.0);
+    assert_eq!(row("SAC")["metrics"].as_object().unwrap().len(), 0);
+    assert_eq!(world["changes"].as_array().unwrap().len(), 7);
+
+    let run = out.join("ham_world__small_-cartpole_swingup-7");
+    let said = text(&ends(wmc(&["diagnose", "--episodes", "2", "--json"]).arg(&run), 0).stdout);
+    let diagnosis: Value = serde_json::from_str(&said).unwrap();
+    for kind in ["without_action", "random_action", "policy"] {
+        for whose in ["model", "simulator"] {
+            assert!(diagnosis[kind][whose]["absolute"].as_f64().unwrap() > 0.0, "{said}");
+        }
+    }
+    assert_eq!(diagnosis["coupling"]["crossings"].as_array().unwrap().len(), 19);
+    for name in ["energy.svg", "simulator.png", "traces.svg", "embedding-q.svg", "embedding-c.png", "crossings.svg"] {
+        assert!(run.join("diagnosis").join(name).is_file(), "{name}");
+    }
+    // A model without an energy has nothing to diagnose.
+    let told = text(&ends(wmc(&["diagnose"]).arg(out.join("sac-cartpole_swingup-7")), 2).stderr);
+    assert!(told.contains("no `diagnose"), "{told}");
+
+    let page = folder.path().join("report.html");
+    ends(wmc(&["report"]).arg(&out).arg("-o").arg(&page), 0);
+    let html = fs::read_to_string(&page).unwrap();
+    for part in ["Imagined against real", "Energy of HaM-World (small)", "58.9", "rollouts-cartpole_swingup", "lift area"] {
+        assert!(html.contains(part), "{part}");
+    }
+    opens(&page);
+}
+
+#[test]
 fn the_experiments_that_are_ready_can_be_run() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/experiments");
     let mut names: Vec<String> =

@@ -19,7 +19,9 @@ const BOTTOM: f64 = 40.0;
 /// A drawing of the groups, as SVG. `names` are those of the bars of every group.
 pub(crate) fn draw(names: &[String], groups: &[Group]) -> String {
     let top = 24.0 + 18.0 * names.len().div_ceil(3) as f64;
-    let width = (LEFT + 20.0 + groups.len() as f64 * (names.len() as f64 * 16.0 + 24.0)).max(480.0);
+    // Room for the bars, and for the name below them.
+    let group = (names.len() as f64 * 16.0 + 24.0).max(92.0);
+    let width = (LEFT + 20.0 + groups.len() as f64 * group).max(480.0);
     let all = || groups.iter().flat_map(|g| g.bars.iter().flatten());
     let low = all().map(|(x, d)| x - d).fold(0.0, f64::min);
     let high = all().map(|(x, d)| x + d).fold(low + 1e-9, f64::max);

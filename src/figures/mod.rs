@@ -36,10 +36,11 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
     }
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough).unwrap_or(power);
-    let first = (low / step).ceil() as i64;
+    // What lies at an end but for rounding is inside.
+    let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
     // Cut to the digits that the step has.
     let digits = 10f64.powf(2.0 - power.log10().floor());
-    (first..=(high / step).floor() as i64).map(|i| (i as f64 * step * digits).round() / digits).collect()
+    (first..=last).map(|i| (i as f64 * step * digits).round() / digits).collect()
 }
 
 #[cfg(test)]
