@@ -187,8 +187,18 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     assert_eq!(world["changes"].as_array().unwrap().len(), 7);
 
     let run = out.join("ham_world__small_-cartpole_swingup-7");
-    let said = text(&ends(wmc(&["diagnose", "--episodes", "2", "--json"]).arg(&run), 0).stdout);
+    // The same run again, for its energy alone.
+    let energy = folder.path().join("energy.toml");
+    let smoke = fs::read_to_string("models/experiments/smoke.toml").unwrap();
+    let first = smoke.split("[[method]]").take(2).collect::<Vec<_>>().join("[[method]]");
+    let file = format!("{}/models/hamworld_small.wm", env!("CARGO_MANIFEST_DIR"));
+    let first = first.replace("../hamworld_small.wm", &file).replace("seeds = [7, 8]", "seeds = [7]\ndiagnose = true");
+    fs::write(&energy, first.replace("name = \"smoke\"", "name = \"energy\"")).unwrap();
+    ends(wmc(&["experiment", "--out"]).arg(&out).arg(&energy), 0);
+    let said = fs::read_to_string(run.join("diagnosis/diagnosis.json")).unwrap();
     let diagnosis: Value = serde_json::from_str(&said).unwrap();
+    let told = text(&ends(wmc(&["diagnose", "--episodes", "1", "--out"]).arg(folder.path().join("other")).arg(&run), 0).stdout);
+    assert!(told.contains("no action") && told.contains("corr(sign dH, push)"), "{told}");
     for kind in ["without_action", "random_action", "policy"] {
         for whose in ["model", "simulator"] {
             assert!(diagnosis[kind][whose]["absolute"].as_f64().unwrap() > 0.0, "{said}");
@@ -217,7 +227,7 @@ fn the_experiments_that_are_ready_can_be_run() {
     let mut names: Vec<String> =
         fs::read_dir(&folder).unwrap().flatten().map(|e| e.file_name().to_string_lossy().into()).collect();
     names.sort();
-    assert_eq!(names, ["ablations.toml", "main.toml", "ood.toml", "smoke.toml"]);
+    assert_eq!(names, ["ablations.toml", "main.toml", "mechanism.toml", "ood.toml", "smoke.toml"]);
     for name in names {
         let text: toml::Table = fs::read_to_string(folder.join(&name)).unwrap().parse().unwrap();
         for method in text["method"].as_array().unwrap() {

@@ -1,6 +1,6 @@
 //! The side of an agent that acts: observations in, actions out, and what is remembered between them.
 
-use compiler::ir::Role;
+use compiler::ir::{Op, Role, ValueId};
 use compiler::lower::Entry;
 use dsl::hir::Model;
 
@@ -18,6 +18,8 @@ pub struct Actor {
     schedules: Schedules,
     layout: Layout,
     carries: Vec<Carry>,
+    /// Carries that are what followed from the step before: `r[t-1]`.
+    followed: Vec<(usize, Meaning)>,
     action: usize,
     observation: Option<usize>,
     first: Option<usize>,
@@ -37,6 +39,7 @@ impl Actor {
         let entry = if training { Entry::Act } else { Entry::Plan };
         let mut program = Program::new(model, entry, Some(batch), compute)?;
         let layout = Layout::of(model)?;
+        let followed = followed(&program, &layout)?;
         let mut carries = Vec::new();
         for (input, name) in program.with_role(Role::Carry) {
             let output = program.graph.outputs.iter().position(|o| o.updates == Some(input));
@@ -47,18 +50,13 @@ impl Actor {
             let start = state.get(name).map_or_else(|| vec![0.0; len], |t| t.data.clone());
             carries.push(Carry { input, output, start });
         }
-        for (_, name) in program.with_role(Role::Data) {
-            if matches!(layout.field(name).map(|f| f.meaning), Some(Meaning::Reward | Meaning::Terminal | Meaning::Action)) {
-                let told = format!("acting depends on `{name}` of the step before, which is not known when it is remembered");
-                return Err(Error::Unsupported(told));
-            }
-        }
         let data = |meaning| layout.fields.iter().find(|f| f.meaning == meaning).and_then(|f| program.graph.input(&f.input));
         let (observation, first) = (data(Meaning::Observation), data(Meaning::First));
         let action = program.graph.output("action").ok_or_else(|| Error::Kernels("acting gives no action".into()))?;
         program.load(state, &READ)?;
         program.instance.prepare();
-        let mut actor = Actor { program, schedules: Schedules::new(model)?, layout, carries, action, observation, first };
+        let mut actor =
+            Actor { program, schedules: Schedules::new(model)?, layout, carries, followed, action, observation, first };
         (0..batch).for_each(|row| actor.begin(row));
         actor.progress(0.0)?;
         Ok(actor)
@@ -117,7 +115,7 @@ impl Actor {
     /// Decides for all environments; afterwards the past of each is one step longer.
     pub fn decide(&mut self, seed: u64, step: u64) -> Result<(), Error> {
         self.program.instance.run(seed, step);
-        for carry in &self.carries {
+        for carry in self.carries.iter().filter(|c| !self.followed.iter().any(|(input, _)| *input == c.input)) {
             self.program.instance.copy_output_to_input(carry.output, carry.input);
         }
         match self.program.instance.output(self.action).iter().position(|x| !x.is_finite()) {
@@ -127,6 +125,19 @@ impl Actor {
                 let place = "while acting; the parameters may have grown too large".to_string();
                 Err(Error::NotFinite { what: format!("entry {i} of the action"), value, update: step, place, span: None })
             }
+        }
+    }
+
+    /// Whether decisions depend on what followed from the one before, which [`Actor::outcome`] tells.
+    pub fn reads_outcomes(&self) -> bool {
+        !self.followed.is_empty()
+    }
+
+    /// What followed from an environment's last decision.
+    pub fn outcome(&mut self, row: usize, reward: f64, terminal: bool) {
+        for (input, meaning) in &self.followed {
+            let number = if *meaning == Meaning::Reward { reward as f32 } else { f32::from(u8::from(terminal)) };
+            self.program.instance.input_mut(*input)[row] = number;
         }
     }
 
@@ -149,6 +160,30 @@ impl Actor {
     pub fn restore(&mut self, memory: &State) -> Result<(), Error> {
         self.program.load(memory, &[Role::Carry])
     }
+}
+
+/// Carries that remember what followed from a decision as it is. While the decision is made that is not known; it is put in its place afterwards.
+fn followed(program: &Program, layout: &Layout) -> Result<Vec<(usize, Meaning)>, Error> {
+    let graph = &program.graph.graph;
+    let mut found = Vec::new();
+    for (input, name) in program.with_role(Role::Data) {
+        let meaning = match layout.field(name).map(|f| f.meaning) {
+            Some(meaning @ (Meaning::Reward | Meaning::Terminal | Meaning::Action)) => meaning,
+            Some(Meaning::Observation | Meaning::First) | None => continue,
+        };
+        let is_it = |id: ValueId| graph.node(id).op == Op::Input(input as u32);
+        let mut used = false;
+        for node in &graph.nodes {
+            node.op.operands(|operand| used |= is_it(operand));
+        }
+        if used || meaning == Meaning::Action {
+            let told = format!("acting computes with `{name}` of the present step, which is not known yet: read it at t-1");
+            return Err(Error::Unsupported(told));
+        }
+        let results = graph.results.iter().zip(&program.graph.outputs);
+        found.extend(results.filter(|(id, _)| is_it(**id)).filter_map(|(_, o)| Some((o.updates?, meaning))));
+    }
+    Ok(found)
 }
 
 /// Actions of the model's range as the task's, which is -1..1.

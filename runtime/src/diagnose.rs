@@ -90,6 +90,7 @@ impl Diagnostics {
                 };
                 trace.energy.extend(environment.energy());
                 let outcome = environment.step(to_task(&self.config.model, &action))?;
+                actor.outcome(0, outcome.reward, outcome.terminal);
                 seen.follow(&action, outcome.reward, outcome.terminal);
                 seen.observe(environment.observation(), false);
                 trace.rewards.push(outcome.reward);

@@ -14,6 +14,8 @@ pub struct Policy {
     seed: u64,
     step: u64,
     first: bool,
+    /// What followed from the last decision has been told.
+    told: bool,
 }
 
 impl Policy {
@@ -22,16 +24,26 @@ impl Policy {
         let state = acting(model, learnt)?;
         let mut actor = Actor::new(model, false, 1, &state, compute)?;
         actor.progress(progress)?;
-        Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true })
+        Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true, told: true })
     }
 
     /// The action for an observation, in the task's range of -1..1. What was remembered of the observations before it counts.
     pub fn plan(&mut self, observation: &[f64]) -> Result<Vec<f64>, Error> {
+        if !self.told && !self.first {
+            return Err(Error::Unsupported("the model decides by the reward of the step before, which was not told".into()));
+        }
         self.actor.show(0, observation, self.first)?;
         self.actor.decide(self.seed, self.step)?;
         self.first = false;
+        self.told = !self.actor.reads_outcomes();
         self.step += 1;
         Ok(to_task(&self.model, self.actor.action(0)).into_iter().map(|a| a.clamp(-1.0, 1.0)).collect())
+    }
+
+    /// What followed from the last decision. Models that do not read it at t-1 need not be told.
+    pub fn outcome(&mut self, reward: f64, terminal: bool) {
+        self.actor.outcome(0, reward, terminal);
+        self.told = true;
     }
 
     /// Forgets the past: the next observation is an episode's first.

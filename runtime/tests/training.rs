@@ -205,6 +205,49 @@ fn a_checkpoint_of_another_model_or_format_is_refused() {
     assert_ne!(Run::open(folder.path()).unwrap().fingerprint, run.fingerprint);
 }
 
+/// The starter model with the reward of the step before beside the observation.
+fn with_last_reward() -> String {
+    let text = STARTER.replace("encoder(obs)  ->", "encoder(obs, prev: []) ->");
+    text.replace("z[t]    = encoder(obs[t])", "z[t]    = encoder(obs[t], r[t-1])   with r[-1] = 0   for t in 0..T")
+}
+
+#[test]
+fn acting_may_read_the_reward_of_the_step_before() {
+    let dims = [("S", 4), ("H", 3), ("B", 4), ("T", 4)];
+    let set = [("seed_steps", "20"), ("steps", "80"), ("length", "15"), ("eval_every", "40")];
+    let config = config(&with_last_reward(), "pendulum_swingup", &dims, &set);
+    let whole = train(&mut Trainer::new(config.clone()).unwrap(), 80);
+    // It is remembered, and a pause changes nothing about it.
+    let half = train(&mut Trainer::new(config.clone()).unwrap(), 33);
+    let last =
+        half.experience.rows.chunks(half.experience.rows.len() / half.experience.places.len()).rev().nth(1).unwrap().to_vec();
+    assert_eq!(half.memory["carry.r"].data[0], last[3], "{last:?}");
+    let mut again = Trainer::new(config.clone()).unwrap();
+    again.restore(&half).unwrap();
+    assert_eq!(train(&mut again, 80), whole);
+    // A policy is told what followed, and what it is told counts.
+    let decide = |reward: Option<f64>| {
+        let mut policy = Policy::new(&config.model, &whole.learnt, 1.0, 7, Compute::default()).unwrap();
+        policy.plan(&[0.6, -0.8, 0.5]).unwrap();
+        reward.into_iter().for_each(|r| policy.outcome(r, false));
+        policy.plan(&[0.6, -0.8, 0.5])
+    };
+    assert_ne!(decide(Some(0.0)).unwrap(), decide(Some(1.0)).unwrap());
+    assert!(decide(None).unwrap_err().to_string().contains("was not told"));
+}
+
+#[test]
+fn a_run_is_trained_by_one_process_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, _) = run_with(folder.path(), &[10]);
+    let held = run.hold().unwrap();
+    assert!(matches!(run.hold(), Err(Error::Busy { .. })));
+    // Reading is no training.
+    run.newest().unwrap();
+    drop(held);
+    run.hold().unwrap();
+}
+
 #[test]
 fn folders_that_are_no_runs_are_told_from_runs() {
     let folder = tempfile::tempdir().unwrap();

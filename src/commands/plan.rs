@@ -19,6 +19,10 @@ enum Seen {
         /// An episode starts here.
         #[serde(default)]
         first: bool,
+        /// What followed from the action before.
+        reward: Option<f64>,
+        #[serde(default)]
+        terminal: bool,
     },
 }
 
@@ -49,15 +53,18 @@ pub(crate) fn run(arguments: &Plan, out: &mut Output) -> Exit {
         if line.trim().is_empty() {
             continue;
         }
-        let (obs, first) = match serde_json::from_str(&line) {
-            Ok(Seen::Numbers(obs)) => (obs, false),
-            Ok(Seen::Marked { obs, first }) => (obs, first),
+        let (obs, first, followed) = match serde_json::from_str(&line) {
+            Ok(Seen::Numbers(obs)) => (obs, false, None),
+            Ok(Seen::Marked { obs, first, reward, terminal }) => (obs, first, reward.map(|r| (r, terminal))),
             Err(_) => {
                 let help = "write [0.1, -1, 0] or {\"obs\": [0.1, -1, 0], \"first\": true}";
                 out.error(&format!("line {number} is no observation: {line}"), help);
                 return Exit::Bad;
             }
         };
+        if let Some((reward, terminal)) = followed {
+            policy.outcome(reward, terminal);
+        }
         if first {
             policy.reset();
         }

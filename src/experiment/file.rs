@@ -24,6 +24,9 @@ pub(crate) struct Experiment {
     /// Also evaluates under the changes that each task is tested under.
     #[serde(default)]
     pub(crate) ood: bool,
+    /// Also looks at the energy of each trained model.
+    #[serde(default)]
+    pub(crate) diagnose: bool,
     #[serde(rename = "method")]
     pub(crate) methods: Vec<Method>,
 }
@@ -69,6 +72,7 @@ pub(crate) struct Job {
     /// What `wmc train` is given to start it.
     pub(crate) arguments: Vec<String>,
     pub(crate) ood: bool,
+    pub(crate) diagnose: bool,
 }
 
 /// What a run is for, kept in its folder.
@@ -123,6 +127,7 @@ impl Experiment {
                     folder: out.join(format!("{}-{}-{seed}", plain(&method.name), plain(task))),
                     arguments,
                     ood: self.ood,
+                    diagnose: self.diagnose,
                 });
             }
         }

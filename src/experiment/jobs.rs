@@ -65,7 +65,8 @@ fn saved(folder: &Path) -> u64 {
 
 fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sync)) -> Result<End, String> {
     let there = job.folder.join("run.json").is_file();
-    if there && is_done(&job.folder) && measured::is_there(&job.folder, job.ood) {
+    let diagnosed = !job.diagnose || job.folder.join("diagnosis/diagnosis.json").is_file();
+    if there && is_done(&job.folder) && measured::is_there(&job.folder, job.ood) && diagnosed {
         return Ok(End::Already);
     }
     if !there && job.folder.exists() {
@@ -83,10 +84,8 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
             let step = serde_json::from_str::<serde_json::Value>(line).ok().and_then(|line| line["step"].as_u64());
             step.into_iter().for_each(at_step);
         };
-        match follow(train, &job.folder.with_extension("err"), stop, line)? {
-            Some(0) => {}
-            Some(130) => return Ok(End::Stopped),
-            code => return Err(said(&job.folder.with_extension("err"), code)),
+        if let Some(end) = finish(train, job, stop, line)? {
+            return Ok(end);
         }
     }
     measured::label(&job.folder, &job.label)?;
@@ -96,17 +95,32 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
         eval.args(["eval", "--json", "--ood", "all"]).arg(&job.folder);
         let lines = Mutex::new(Vec::new());
         let keep = |line: &str| _ = lines.lock().map(|mut all| all.push(serde_json::from_str::<Change>(line)));
-        match follow(eval, &job.folder.with_extension("err"), stop, keep)? {
-            Some(0) => {}
-            _ if stop.load(Ordering::Relaxed) => return Ok(End::Stopped),
-            code => return Err(said(&job.folder.with_extension("err"), code)),
+        if let Some(end) = finish(eval, job, stop, keep)? {
+            return Ok(end);
         }
         let lines = lines.into_inner().unwrap_or_default();
         changes = lines.into_iter().collect::<Result<_, _>>().map_err(|e| e.to_string())?;
     }
     measured::write(&job.folder, changes)?;
+    if !diagnosed {
+        let mut diagnose = own()?;
+        diagnose.arg("diagnose").arg(&job.folder);
+        if let Some(end) = finish(diagnose, job, stop, |_| ())? {
+            return Ok(end);
+        }
+    }
     let _ = fs::remove_file(job.folder.with_extension("err"));
     Ok(End::Done)
+}
+
+/// Runs a command of a job to its end; gives the job's end where that was not a good one.
+fn finish(command: Command, job: &Job, stop: &AtomicBool, line: impl Fn(&str) + Sync) -> Result<Option<End>, String> {
+    let errors = job.folder.with_extension("err");
+    match follow(command, &errors, stop, line)? {
+        Some(0) => Ok(None),
+        _ if stop.load(Ordering::Relaxed) => Ok(Some(End::Stopped)),
+        code => Err(said(&errors, code)),
+    }
 }
 
 fn is_done(folder: &Path) -> bool {

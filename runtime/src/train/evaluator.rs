@@ -122,6 +122,7 @@ impl Evaluator {
             for (row, (observation, outcome)) in before.into_iter().zip(outcomes).enumerate() {
                 let Some(outcome) = outcome else { continue };
                 episodes[row].push(Seen { observation, action: self.actor.action(row).to_vec(), outcome });
+                self.actor.outcome(row, outcome.reward, outcome.terminal);
                 returns[row] += outcome.reward;
                 running[row] = !outcome.last;
             }

@@ -146,6 +146,10 @@ impl Trainer {
             self.experience.follow(&action, outcome.reward, outcome.terminal);
             self.experience.observe(self.environment.observation(), false);
         });
+        // What came before the first decision of its own is none of the actor's.
+        if self.counters.step >= self.config.train.seed_steps {
+            self.actor.outcome(0, outcome.reward, outcome.terminal);
+        }
         self.counters.step += 1;
         self.counters.gained += outcome.reward;
         if outcome.last {
