@@ -1,28 +1,13 @@
 //! `wmc experiment` and `wmc report`, as built: runs that fail, that are stopped and go on, figures over seeds, a page that opens.
 
+mod command;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use command::{ends, refuses, text, wmc};
 use serde_json::Value;
-
-fn wmc(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wmc"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn ends(command: &mut Command, code: i32) -> Output {
-    let output = command.output().unwrap();
-    let told = text(&output.stderr);
-    assert!(!told.contains("panicked"), "{command:?}: {told}");
-    assert_eq!(output.status.code(), Some(code), "{command:?}: {}{told}", text(&output.stdout));
-    output
-}
 
 fn results(folder: &Path, name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(folder.join(format!("{name}.json"))).unwrap()).unwrap()
@@ -103,8 +88,7 @@ fn a_run_that_fails_is_told_and_the_others_are_measured() {
     opens(&page);
     let nothing = folder.path().join("nothing");
     fs::create_dir(&nothing).unwrap();
-    let told = text(&ends(wmc(&["report"]).arg(&nothing), 2).stderr);
-    assert!(told.contains("there are no runs"), "{told}");
+    refuses(wmc(&["report"]).arg(&nothing), &["there are no runs"]);
 }
 
 /// Opens a page in a headless Chromium, where there is one: tables and figures are there and visible, and nothing complains.
@@ -205,12 +189,16 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
         }
     }
     assert_eq!(diagnosis["coupling"]["crossings"].as_array().unwrap().len(), 19);
-    for name in ["energy.svg", "simulator.png", "traces.svg", "embedding-q.svg", "embedding-c.png", "crossings.svg"] {
+    // Without action nothing is pushed.
+    assert_eq!(diagnosis["means"]["push"]["no action"].as_f64(), Some(0.0));
+    assert!(diagnosis["means"]["residual"]["policy"].as_f64().unwrap() > 0.0, "{said}");
+    for name in
+        ["energy.svg", "simulator.png", "traces.svg", "embedding-q.svg", "embedding-c.png", "crossings.svg", "value-residual.svg"]
+    {
         assert!(run.join("diagnosis").join(name).is_file(), "{name}");
     }
     // A model without an energy has nothing to diagnose.
-    let told = text(&ends(wmc(&["diagnose"]).arg(out.join("sac-cartpole_swingup-7")), 2).stderr);
-    assert!(told.contains("no `diagnose"), "{told}");
+    refuses(wmc(&["diagnose"]).arg(out.join("sac-cartpole_swingup-7")), &["no `diagnose"]);
 
     let page = folder.path().join("report.html");
     ends(wmc(&["report"]).arg(&out).arg("-o").arg(&page), 0);
@@ -237,6 +225,5 @@ fn the_experiments_that_are_ready_can_be_run() {
             }
         }
     }
-    let told = text(&ends(&mut wmc(&["experiment", "models/tasks.wm"]), 2).stderr);
-    assert!(told.contains("models/tasks.wm"), "{told}");
+    refuses(&mut wmc(&["experiment", "models/tasks.wm"]), &["models/tasks.wm"]);
 }

@@ -1,40 +1,17 @@
 //! `wmc train` and what uses its runs, as built: a run that is killed, faults of disks and files, streams of plans.
 
+mod command;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use command::{ends, refuses, text, wmc};
 
 /// The starter model at sizes for a test.
 const SMALL: [&str; 4] = ["train", "src/starter.wm", "--dim", "S=4,H=3,B=4,T=4"];
-
-fn wmc(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wmc"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Runs to the end with the given exit code.
-fn ends(command: &mut Command, code: i32) -> Output {
-    let output = command.output().unwrap();
-    let told = text(&output.stderr);
-    assert!(!told.contains("panicked"), "{command:?}: {told}");
-    assert_eq!(output.status.code(), Some(code), "{command:?}: {}{told}", text(&output.stdout));
-    output
-}
-
-/// Ends with exit code 2 and says all of these words.
-fn refuses(command: &mut Command, words: &[&str]) {
-    let told = text(&ends(command, 2).stderr);
-    for word in words {
-        assert!(told.contains(word), "{command:?}: `{word}` is not in\n{told}");
-    }
-}
 
 fn train(out: &Path, set: &[&str]) -> Command {
     let mut command = wmc(&SMALL);

@@ -1,6 +1,6 @@
 //! `wmc diagnose`: what a trained model does with its energy.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use runtime::Error;
 use runtime::diagnose::{Actions, Diagnostics, Trace};
@@ -27,6 +27,8 @@ struct Document {
     without_action: Pair,
     random_action: Pair,
     policy: Pair,
+    /// Means of all values that are one number, by name and kind of episodes.
+    means: BTreeMap<String, BTreeMap<String, f64>>,
     /// Of the policy's steps; null where the model has no `push`.
     coupling: Option<Coupling>,
     /// Files beside this one, and what they show.
@@ -84,12 +86,25 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
     let kicked =
         format!("joints kicked within ±{}, no damping; means over episodes and bands from the least to the most", arguments.kick);
     let mut figures = vec![
-        drawn::energies("energy", &format!("The model's energy: {kicked}."), &of(energies)),
-        drawn::energies("simulator", &format!("The simulator's own energy: {kicked}."), &of(simulated)),
+        drawn::over_time("energy", "energy", &format!("The model's energy: {kicked}."), &of(energies)),
+        drawn::over_time("simulator", "energy", &format!("The simulator's own energy: {kicked}."), &of(simulated)),
     ];
     figures.extend(policy.first().and_then(|trace| drawn::traces(trace, &["q", "p"])));
     let names: BTreeSet<&String> = nobody.iter().flat_map(|t| t.values.keys()).collect();
     figures.extend(names.iter().filter_map(|name| drawn::embedding(name, &groups)));
+    let mut means = BTreeMap::new();
+    for name in names {
+        let found = groups.map(|(kind, traces)| (kind, traces.iter().filter_map(|t| single(t, name)).collect::<Vec<_>>()));
+        let mean = |(kind, all): &(&str, Vec<Vec<f64>>)| Some((kind.to_string(), energy::mean(all.iter().flatten().copied())?));
+        let by_kind: BTreeMap<String, f64> = found.iter().filter_map(mean).collect();
+        if by_kind.is_empty() {
+            continue;
+        }
+        if name != "energy" {
+            figures.push(drawn::over_time(&format!("value-{name}"), name, &format!("{name}: {kicked}."), &found));
+        }
+        means.insert(name.clone(), by_kind);
+    }
     figures.extend(coupling.as_ref().and_then(drawn::crossings));
     let document = Document {
         model: run.started.model.clone(),
@@ -99,6 +114,7 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
         without_action: pair(&nobody),
         random_action: pair(&random),
         policy: pair(&policy),
+        means,
         coupling,
         figures: figures.iter().map(|f| (format!("{}.svg", f.name), f.caption.clone())).collect(),
     };
@@ -138,6 +154,10 @@ impl Document {
             [("no action", &self.without_action), ("random actions", &self.random_action), ("policy", &self.policy)]
         {
             text += &format!("  {name:14}  model {:28}  simulator {}\n", shown(pair.model), shown(pair.simulator));
+        }
+        for (name, kinds) in self.means.iter().filter(|(name, _)| *name != "energy") {
+            let shown: Vec<String> = kinds.iter().map(|(kind, x)| format!("{kind} {x:.4}")).collect();
+            text += &format!("mean {name}: {}\n", shown.join(", "));
         }
         if let Some(coupling) = &self.coupling {
             let number = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.3}"));

@@ -8,14 +8,14 @@ use crate::figures::lines::{self, Axes, Curve, Point};
 use crate::figures::points::{self, Cloud};
 use crate::results::figures::Figure;
 
-/// Energies over time: a line for the mean over episodes, a band from the least to the most.
-pub(crate) fn energies(name: &str, caption: &str, groups: &[(&str, Vec<Vec<f64>>)]) -> Figure {
+/// A number over time: a line for the mean over episodes, a band from the least to the most.
+pub(crate) fn over_time(name: &str, what: &str, caption: &str, groups: &[(&str, Vec<Vec<f64>>)]) -> Figure {
     let curve = |(name, episodes): &(&str, Vec<Vec<f64>>)| {
         let over_time = |e: &Vec<f64>| e.iter().enumerate().map(|(t, h)| (t as f64, *h)).collect();
         Curve::band(name.to_string(), &episodes.iter().map(over_time).collect::<Vec<_>>())
     };
     let curves: Vec<Curve> = groups.iter().filter(|(_, e)| !e.is_empty()).map(curve).collect();
-    let svg = lines::draw(Axes { x: "decisions", y: "energy" }, &curves);
+    let svg = lines::draw(Axes { x: "decisions", y: what }, &curves);
     Figure { name: name.into(), caption: caption.into(), svg }
 }
 

@@ -111,6 +111,11 @@ impl Measured {
         Ok(measured)
     }
 
+    /// The return of the last evaluation up to a step.
+    pub(crate) fn return_at(&self, step: u64) -> Option<f64> {
+        self.curve.iter().rev().find(|(s, _)| *s <= step).map(|(_, x)| *x)
+    }
+
     /// The return under each change as a part of the nominal one.
     pub(crate) fn retention(&self) -> Vec<(&str, f64)> {
         let Some(nominal) = self.changes.iter().find(|c| c.change == "nominal") else { return Vec::new() };

@@ -46,7 +46,7 @@ pub(crate) struct Row {
     pub(crate) method: String,
     pub(crate) task: String,
     pub(crate) seeds: Vec<u64>,
-    /// The fewest that a run has had: runs are compared there.
+    /// The fewest that a run has had: returns are compared there.
     pub(crate) steps: u64,
     #[serde(rename = "return")]
     pub(crate) gained: Option<Figure>,
@@ -114,7 +114,7 @@ fn row(group: &[&Measured], paper: Paper) -> Row {
         task: group.first().map_or(String::new(), |r| r.task.clone()),
         seeds: group.iter().map(|r| r.seed).collect(),
         steps,
-        gained: Figure::of(group.iter().filter_map(|r| r.gained)),
+        gained: Figure::of(group.iter().filter_map(|r| r.return_at(steps))),
         auc: Figure::of(group.iter().filter_map(|r| r.auc)),
         relative: metrics.iter().filter(|n| n.starts_with("mse[")).filter_map(|n| Some((n.clone(), relative(n)?))).collect(),
         metrics: metrics.into_iter().filter_map(|n| Some((n.clone(), metric(&n)?))).collect(),
@@ -184,7 +184,7 @@ mod tests {
             seed,
             steps: 100 + seed,
             of: 200,
-            curve: Vec::new(),
+            curve: vec![(100, 0.0), (107, gained), (100 + seed, gained)],
             gained: Some(gained),
             auc: Some(gained / 2.0),
             metrics,
