@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Run(Run),
     Compile(Compile),
     Explain(Explain),
-    Bench(Bench),
+    Bench(Box<Bench>),
     Train(Train),
     Eval(Eval),
     Plan(Plan),

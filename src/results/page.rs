@@ -168,7 +168,7 @@ fn models(results: &Results) -> String {
             .map(|r| vec![r.entry.into(), r.kernels.to_string(), r.launches.to_string(), count(r.flops).trim().to_string()])
             .collect();
         let title = format!("{method}: {} on {}", run.started.file, run.started.task);
-        let _ = write!(text, "<details><summary>{}</summary>\n", escaped(&title));
+        let _ = writeln!(text, "<details><summary>{}</summary>", escaped(&title));
         text += &table(&["entry point", "kernels", "launches", "flop"], &rows);
         let _ = writeln!(text, "<pre>{}</pre></details>", escaped(&written));
     }
