@@ -2,7 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`file`] | what an experiment is: a TOML file |
+//! | [`mod@file`] | what an experiment is: a TOML file |
 //! | [`jobs`] | its runs, several at a time |
 //! | [`measured`] | what one run showed |
 //! | [`summary`] | means and deviations over seeds |
