@@ -9,6 +9,7 @@
 //! ```
 
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use dsl::source::Sources;
@@ -138,6 +139,8 @@ impl Run {
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(Error::Busy { path: self.folder.clone() }),
+            // Some disks have no locks: then nobody is kept out.
+            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => Ok(file),
             Err(TryLockError::Error(e)) => Err(Error::file(path, e)),
         }
     }

@@ -54,6 +54,7 @@ pub(crate) struct Row {
     pub(crate) metrics: BTreeMap<String, Figure>,
     /// `mse[k]` divided by `spread`, the latent's variance summed over its coordinates: comparable between methods.
     pub(crate) relative: BTreeMap<String, Figure>,
+    /// The task as it is, each change, and the mean over all changes.
     pub(crate) changes: Vec<ChangeRow>,
     pub(crate) hours: Option<Figure>,
     pub(crate) paper: Paper,
@@ -104,6 +105,12 @@ fn row(group: &[&Measured], paper: Paper) -> Row {
         Figure::of(group.iter().filter_map(|r| Some(r.metrics.get(name)? / r.metrics.get("spread").filter(|s| **s > 0.0)?)))
     };
     let metrics = names(&|r| r.metrics.keys().cloned().collect());
+    // The mean over all changes, seed by seed.
+    let over_changes =
+        |of: &dyn Fn(&Measured) -> Vec<f64>| Figure::of(group.iter().filter_map(|r| Figure::of(of(r)).map(|f| f.mean)));
+    let changed = |r: &Measured| r.changes.iter().filter(|c| c.change != "nominal").map(|c| c.mean).collect();
+    let kept = |r: &Measured| r.retention().into_iter().map(|(_, x)| x).collect();
+    let mean = ChangeRow { change: "mean".into(), gained: over_changes(&changed), retention: over_changes(&kept) };
     let change = |change: String| ChangeRow {
         gained: Figure::of(group.iter().filter_map(|r| r.changes.iter().find(|c| c.change == change).map(|c| c.mean))),
         retention: Figure::of(group.iter().filter_map(|r| r.retention().into_iter().find(|(c, _)| *c == change).map(|(_, x)| x))),
@@ -118,7 +125,11 @@ fn row(group: &[&Measured], paper: Paper) -> Row {
         auc: Figure::of(group.iter().filter_map(|r| r.auc)),
         relative: metrics.iter().filter(|n| n.starts_with("mse[")).filter_map(|n| Some((n.clone(), relative(n)?))).collect(),
         metrics: metrics.into_iter().filter_map(|n| Some((n.clone(), metric(&n)?))).collect(),
-        changes: names(&|r| r.changes.iter().map(|c| c.change.clone()).collect()).into_iter().map(change).collect(),
+        changes: names(&|r| r.changes.iter().map(|c| c.change.clone()).collect())
+            .into_iter()
+            .map(change)
+            .chain(mean.gained.is_some().then_some(mean))
+            .collect(),
         hours: Figure::of(group.iter().map(|r| r.hours)),
         paper,
     }
@@ -220,6 +231,9 @@ mod tests {
         assert_eq!((&rows[0].seeds, rows[0].steps, rows[0].gained.unwrap().mean), (&vec![7, 8], 107, 15.0));
         let changed = &rows[0].changes[1];
         assert_eq!((changed.gained.unwrap().mean, changed.retention.unwrap().mean), (11.5, 0.7));
+        let mean = &rows[0].changes[2];
+        assert_eq!((mean.change.as_str(), mean.gained), ("mean", changed.gained));
+        assert!(rows[1].changes.is_empty());
         assert_eq!(rows[0].relative["mse[3]"].mean, 7.5);
         let text = table(&rows);
         assert!(text.contains("mass=0.7") && text.contains("0.70 ± 0.28"), "{text}");

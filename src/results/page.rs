@@ -16,6 +16,7 @@ pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
     let mut body = String::new();
     let mut all = Vec::new();
     let _ = write!(body, "<h2>Returns</h2>\n{}", returns(results));
+    body += &areas(results);
     let errors = errors(results);
     if !errors.is_empty() {
         let _ = write!(body, "<h2>Imagined against real</h2>\n{errors}");
@@ -76,6 +77,21 @@ fn returns(results: &Results) -> String {
     let note = "<p>Means over seeds with the standard deviation of the sample. The return is that of the last evaluation; rewards are averaged over the action repeat, \
                 unless the run says otherwise. The area is the trapezoid of the evaluations' returns over decisions, divided by the decisions.</p>\n";
     table(&head, &rows) + note
+}
+
+/// The area under the curve of each method, averaged over tasks. Of several tasks only: else it says nothing new.
+fn areas(results: &Results) -> String {
+    if results.tasks().len() < 2 {
+        return String::new();
+    }
+    let row = |(method, _): &(String, _)| {
+        let own: Vec<&Row> = results.rows.iter().filter(|r| r.method == *method).collect();
+        let mean = Number::of(own.iter().filter_map(|r| r.auc.map(|auc| auc.mean))).map(|n| format!("{:.1}", n.mean));
+        let paper = own.iter().find_map(|r| r.paper.auc.get("mean"));
+        vec![method.clone(), own.len().to_string(), mean.unwrap_or_else(|| "–".into()), published(paper)]
+    };
+    let rows: Vec<Vec<String>> = results.models.iter().map(row).collect();
+    table(&["method", "tasks", "area under the curve, mean over tasks", "paper, over four tasks"], &rows)
 }
 
 /// Of methods with metrics.
