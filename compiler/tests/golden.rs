@@ -5,8 +5,8 @@ mod support;
 
 use std::path::PathBuf;
 
-use compiler::lower::Entry;
 use compiler::kernel::fuse::Level;
+use compiler::lower::Entry;
 use compiler::run::{Call, Kernels, Tensor, Tensors, call};
 use dsl::hir::Model;
 use serde_json::Value;
