@@ -124,28 +124,28 @@ mod tests {
     #[test]
     fn told_again_until_something_changes() {
         let mut asked = Asked { folder: tempfile::tempdir().unwrap(), options: Options::default() };
-        asked.write("m.wm", "use other\nmodel M {\n  dim Q = 8\n}\n");
-        asked.write("other.wm", "fn twice(x) = 2 * x\n");
+        asked.write("m.wm", "use other\nfn four(x) { return twice(twice(x)) }\n");
+        asked.write("other.wm", "fn twice(x) { return 2 * x }\n");
         assert_eq!(asked.told(), None);
         asked.check();
         assert_eq!(asked.told().as_deref(), Some("M ok"));
 
-        asked.write("other.wm", "fn twice(x) = 2 * y\n");
+        asked.write("other.wm", "fn twice(x) { return x + x }\n");
         assert_eq!(asked.told(), None, "a module has changed");
-        asked.write("other.wm", "fn twice(x) = 2 * x\n");
+        asked.write("other.wm", "fn twice(x) { return 2 * x }\n");
         assert_eq!(asked.told().as_deref(), Some("M ok"));
 
         asked.options.dims.push(("Q".into(), 9));
         assert_eq!(asked.told(), None, "a size has changed");
         asked.options.dims.clear();
-        asked.write("m.wm", "use other\nmodel M {\n  dim Q = 7\n}\n");
+        asked.write("m.wm", "use other\nfn eight(x) { return twice(twice(twice(x))) }\n");
         assert_eq!(asked.told(), None, "the text has changed");
     }
 
     #[test]
     fn a_damaged_answer_is_none() {
         let asked = Asked { folder: tempfile::tempdir().unwrap(), options: Options::default() };
-        asked.write("m.wm", "model M {\n  dim Q = 8\n}\n");
+        asked.write("m.wm", "fn twice(x) { return 2 * x }\n");
         asked.check();
         let (question, _) = asked.question();
         fs::write(&question.place, "{\"question\":").unwrap();
