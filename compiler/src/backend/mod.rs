@@ -1,3 +1,5 @@
 //! Devices that run kernel programs.
 
 pub mod cpu;
+pub mod cube;
+mod lifetimes;
