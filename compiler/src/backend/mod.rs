@@ -1,3 +1,4 @@
 //! Devices that run kernel programs.
 
 pub mod cpu;
+pub mod cube;
