@@ -1,5 +1,41 @@
-//! Kernel programs on graphics processors, by way of CubeCL.
+//! Kernel programs on graphics processors, by way of CubeCL: a launch of the program is a launch of the device.
+//!
+//! A cube owns some rows for the whole of a tile kernel, loops over time included; locals of its rows are in shared memory,
+//! and its units wait for each other only where one needs what another wrote.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `emitted` | the result: text, buffers, launches, as plain data |
+//! | `plan` | places of buffers and locals, rows of a cube |
+//! | `phase` | which unit does what |
+//! | `barrier` | where units wait for each other |
+//! | `tile`, `contract`, `pack`, `random` | code of the kernels |
+//! | `launch` | kernels of a launch as one |
+//! | `builder` | all that knows CubeCL |
 
+#[cfg(feature = "emit")]
+mod barrier;
+#[cfg(feature = "emit")]
+mod builder;
+#[cfg(feature = "emit")]
+mod contract;
 mod emitted;
+mod host;
+#[cfg(feature = "emit")]
+mod launch;
+#[cfg(feature = "emit")]
+mod pack;
+#[cfg(feature = "emit")]
+mod phase;
+#[cfg(feature = "emit")]
+mod plan;
+#[cfg(feature = "emit")]
+mod random;
+#[cfg(feature = "emit")]
+mod tile;
 
 pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Scalar, Target};
+#[cfg(feature = "emit")]
+pub use launch::{EmitError, emit};
+#[cfg(feature = "emit")]
+pub use plan::Limits;

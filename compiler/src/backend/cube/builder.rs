@@ -1,0 +1,395 @@
+//! The one file that knows CubeCL's intermediate form: a builder of kernels, and what makes text of them.
+//!
+//! Everything above it says `add`, `load`, `range`; a new version of CubeCL changes this file and no other. Indices are
+//! folded while they are built, so that what is known is not computed on the device.
+
+use std::collections::BTreeMap;
+
+use cubecl::Compiler;
+use cubecl::ir::{
+    AddressType, Arithmetic, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType, FloatKind, FmaOperator,
+    If, IndexAssignOperator, IndexOperator, Instruction, NonSemantic, Operation, Operator, RangeLoop, Scope, Select, StorageType,
+    Synchronization, Type, UIntKind, UnaryOperator, Variable, VariableKind, VectorInitOperator,
+};
+use cubecl::prelude::{CubeDim, ExecutionMode, KernelBuilder, KernelSettings};
+use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
+use cubecl_cpp::shared::{CompilationOptions, CppCompiler, CppSupportedFeatures};
+use cubecl_runtime::kernel::KernelDefinition;
+
+use super::emitted::{Arena, Binding, Scalar, Target};
+
+const F32: Type = Type::Scalar(StorageType::Scalar(ElemType::Float(FloatKind::F32)));
+const U32: Type = Type::Scalar(StorageType::Scalar(ElemType::UInt(UIntKind::U32)));
+const BOOL: Type = Type::Scalar(StorageType::Scalar(ElemType::Bool));
+
+/// A value of a unit: a number, an index or a condition.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Val(Variable);
+
+/// A variable of a unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Var(Variable);
+
+/// An array that units index.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct List(Variable);
+
+pub(super) fn index(i: usize) -> Val {
+    Val(Variable::constant(ConstantValue::UInt(i as u64), U32))
+}
+
+pub(super) fn number(x: f32) -> Val {
+    Val(Variable::constant(ConstantValue::Float(f64::from(x)), F32))
+}
+
+impl Val {
+    fn known(self) -> Option<u64> {
+        match self.0.kind {
+            VariableKind::Constant(ConstantValue::UInt(value)) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// Functions of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fun {
+    Neg,
+    Exp,
+    Log,
+    Log1p,
+    Sin,
+    Cos,
+    Sqrt,
+    Recip,
+    Floor,
+    Tanh,
+    Abs,
+}
+
+/// A kernel in the making: bindings, scalars, shared memory, and the scopes that are open.
+pub(super) struct Code {
+    kernel: KernelBuilder,
+    /// Open scopes; the last gets the instructions. The first stands in for the kernel's own.
+    scopes: Vec<Scope>,
+    bound: Vec<(Binding, List)>,
+    scalars: Vec<(Scalar, Val)>,
+    shared: Option<List>,
+    units: u32,
+}
+
+impl Code {
+    /// A kernel with these bindings and scalars, `shared` numbers of shared memory and so many units a cube.
+    pub(super) fn new(bindings: &[Binding], scalars: &[Scalar], shared: usize, units: u32) -> Code {
+        let mut kernel = KernelBuilder::default();
+        AddressType::U32.register(&mut kernel.scope);
+        let mut bound = Vec::new();
+        for binding in bindings {
+            let item = if binding.vector == 1 { F32 } else { F32.with_vector_size(binding.vector as usize) };
+            let list = if binding.writes { kernel.output_array(item) } else { kernel.input_array(item) };
+            bound.push((*binding, List(*list)));
+        }
+        let scalars = scalars.iter().map(|s| (*s, Val(*kernel.scalar(UIntKind::U32.into())))).collect();
+        let shared = (shared > 0).then(|| List(*kernel.scope.create_shared_array(F32, shared, Some(16))));
+        Code { kernel, scopes: Vec::new(), bound, scalars, shared, units }
+    }
+
+    pub(super) fn arena(&self, arena: Arena) -> List {
+        self.bound.iter().find(|(b, _)| b.arena == arena).expect("what a kernel touches is bound").1
+    }
+
+    pub(super) fn scalar(&self, scalar: Scalar) -> Val {
+        self.scalars.iter().find(|(s, _)| *s == scalar).expect("what a kernel needs is passed").1
+    }
+
+    pub(super) fn shared(&self) -> List {
+        self.shared.expect("a kernel with locals has shared memory")
+    }
+
+    pub(super) fn unit(&self) -> Val {
+        Val(Variable::builtin(Builtin::UnitPosX, UIntKind::U32.into()))
+    }
+
+    pub(super) fn cube(&self) -> Val {
+        Val(Variable::builtin(Builtin::CubePosX, UIntKind::U32.into()))
+    }
+
+    pub(super) fn units(&self) -> usize {
+        self.units as usize
+    }
+
+    fn scope(&mut self) -> &mut Scope {
+        self.scopes.last_mut().unwrap_or(&mut self.kernel.scope)
+    }
+
+    fn compute(&mut self, ty: Type, operation: impl Into<Operation>) -> Val {
+        let scope = self.scope();
+        let out = *scope.create_local(ty);
+        scope.register(Instruction::new(operation, out));
+        Val(out)
+    }
+
+    fn binary(&mut self, make: fn(BinaryOperator) -> Arithmetic, a: Val, b: Val) -> Val {
+        let ty = if a.0.ty.vector_size() >= b.0.ty.vector_size() { a.0.ty } else { b.0.ty };
+        self.compute(ty, make(BinaryOperator { lhs: a.0, rhs: b.0 }))
+    }
+
+    pub(super) fn add(&mut self, a: Val, b: Val) -> Val {
+        match (a.known(), b.known()) {
+            (Some(x), Some(y)) => index((x + y) as usize),
+            (Some(0), _) => b,
+            (_, Some(0)) => a,
+            _ => self.binary(Arithmetic::Add, a, b),
+        }
+    }
+
+    pub(super) fn sub(&mut self, a: Val, b: Val) -> Val {
+        match (a.known(), b.known()) {
+            (Some(x), Some(y)) => index((x - y) as usize),
+            (_, Some(0)) => a,
+            _ => self.binary(Arithmetic::Sub, a, b),
+        }
+    }
+
+    pub(super) fn mul(&mut self, a: Val, b: Val) -> Val {
+        match (a.known(), b.known()) {
+            (Some(x), Some(y)) => index((x * y) as usize),
+            (Some(0), _) | (_, Some(0)) => index(0),
+            (Some(1), _) => b,
+            (_, Some(1)) => a,
+            _ => self.binary(Arithmetic::Mul, a, b),
+        }
+    }
+
+    pub(super) fn div(&mut self, a: Val, b: Val) -> Val {
+        match (a.known(), b.known()) {
+            (Some(x), Some(y)) => index((x / y) as usize),
+            (_, Some(1)) => a,
+            _ => self.binary(Arithmetic::Div, a, b),
+        }
+    }
+
+    pub(super) fn rem(&mut self, a: Val, b: Val) -> Val {
+        match (a.known(), b.known()) {
+            (Some(x), Some(y)) => index((x % y) as usize),
+            (_, Some(1)) => index(0),
+            _ => self.binary(Arithmetic::Modulo, a, b),
+        }
+    }
+
+    pub(super) fn min(&mut self, a: Val, b: Val) -> Val {
+        self.binary(Arithmetic::Min, a, b)
+    }
+
+    /// Of numbers that are not NaN.
+    pub(super) fn max(&mut self, a: Val, b: Val) -> Val {
+        self.binary(Arithmetic::Max, a, b)
+    }
+
+    /// The upper half of a product of indices.
+    pub(super) fn mul_high(&mut self, a: Val, b: Val) -> Val {
+        self.binary(Arithmetic::MulHi, a, b)
+    }
+
+    /// `a b + c`; of vectors as well.
+    pub(super) fn mul_add(&mut self, a: Val, b: Val, c: Val) -> Val {
+        self.compute(c.0.ty, Arithmetic::Fma(FmaOperator { a: a.0, b: b.0, c: c.0 }))
+    }
+
+    pub(super) fn fun(&mut self, fun: Fun, x: Val) -> Val {
+        let make = match fun {
+            Fun::Neg => Arithmetic::Neg,
+            Fun::Exp => Arithmetic::Exp,
+            Fun::Log => Arithmetic::Log,
+            Fun::Log1p => Arithmetic::Log1p,
+            Fun::Sin => Arithmetic::Sin,
+            Fun::Cos => Arithmetic::Cos,
+            Fun::Sqrt => Arithmetic::Sqrt,
+            Fun::Recip => Arithmetic::Recip,
+            Fun::Floor => Arithmetic::Floor,
+            Fun::Tanh => Arithmetic::Tanh,
+            Fun::Abs => Arithmetic::Abs,
+        };
+        self.compute(x.0.ty, make(UnaryOperator { input: x.0 }))
+    }
+
+    fn compare(&mut self, make: fn(BinaryOperator) -> Comparison, a: Val, b: Val) -> Val {
+        self.compute(BOOL, make(BinaryOperator { lhs: a.0, rhs: b.0 }))
+    }
+
+    pub(super) fn less(&mut self, a: Val, b: Val) -> Val {
+        self.compare(Comparison::Lower, a, b)
+    }
+
+    pub(super) fn equal(&mut self, a: Val, b: Val) -> Val {
+        self.compare(Comparison::Equal, a, b)
+    }
+
+    pub(super) fn differ(&mut self, a: Val, b: Val) -> Val {
+        self.compare(Comparison::NotEqual, a, b)
+    }
+
+    pub(super) fn is_nan(&mut self, x: Val) -> Val {
+        self.compute(BOOL, Comparison::IsNan(UnaryOperator { input: x.0 }))
+    }
+
+    pub(super) fn and(&mut self, a: Val, b: Val) -> Val {
+        self.compute(BOOL, Operator::And(BinaryOperator { lhs: a.0, rhs: b.0 }))
+    }
+
+    pub(super) fn or(&mut self, a: Val, b: Val) -> Val {
+        self.compute(BOOL, Operator::Or(BinaryOperator { lhs: a.0, rhs: b.0 }))
+    }
+
+    pub(super) fn not(&mut self, a: Val) -> Val {
+        self.compute(BOOL, Operator::Not(UnaryOperator { input: a.0 }))
+    }
+
+    pub(super) fn select(&mut self, cond: Val, then: Val, or_else: Val) -> Val {
+        self.compute(then.0.ty, Operator::Select(Select { cond: cond.0, then: then.0, or_else: or_else.0 }))
+    }
+
+    pub(super) fn xor(&mut self, a: Val, b: Val) -> Val {
+        self.compute(U32, Bitwise::BitwiseXor(BinaryOperator { lhs: a.0, rhs: b.0 }))
+    }
+
+    pub(super) fn shift_right(&mut self, a: Val, by: usize) -> Val {
+        self.compute(U32, Bitwise::ShiftRight(BinaryOperator { lhs: a.0, rhs: index(by).0 }))
+    }
+
+    /// An index as a number, or a number, rounded towards zero, as an index.
+    pub(super) fn to_number(&mut self, i: Val) -> Val {
+        self.compute(F32, Operator::Cast(UnaryOperator { input: i.0 }))
+    }
+
+    pub(super) fn to_index(&mut self, x: Val) -> Val {
+        self.compute(U32, Operator::Cast(UnaryOperator { input: x.0 }))
+    }
+
+    /// Four numbers that are all the same.
+    pub(super) fn spread(&mut self, x: Val) -> Val {
+        self.compute(F32.with_vector_size(4), Operator::Cast(UnaryOperator { input: x.0 }))
+    }
+
+    /// Four numbers.
+    pub(super) fn four(&mut self, parts: [Val; 4]) -> Val {
+        let operator = VectorInitOperator { inputs: parts.iter().map(|part| part.0).collect() };
+        self.compute(F32.with_vector_size(4), Operator::InitVector(operator))
+    }
+
+    /// A number of four.
+    pub(super) fn part(&mut self, vector: Val, i: usize) -> Val {
+        let operator = IndexOperator { list: vector.0, index: index(i).0, vector_size: 0, unroll_factor: 1 };
+        self.compute(F32, Operator::Index(operator))
+    }
+
+    pub(super) fn load(&mut self, list: List, at: Val) -> Val {
+        let operator = IndexOperator { list: list.0, index: at.0, vector_size: 0, unroll_factor: 1 };
+        self.compute(list.0.ty, Operator::Index(operator))
+    }
+
+    pub(super) fn store(&mut self, list: List, at: Val, value: Val) {
+        let operator = IndexAssignOperator { index: at.0, value: value.0, vector_size: 0, unroll_factor: 1 };
+        self.scope().register(Instruction::new(Operator::IndexAssign(operator), list.0));
+    }
+
+    /// A variable with its first value.
+    pub(super) fn var(&mut self, first: Val) -> Var {
+        let scope = self.scope();
+        // Not from the pool, which hands variables out again while they are in use.
+        let variable = *scope.create_local_restricted(first.0.ty);
+        scope.add_local_mut(variable);
+        self.set(Var(variable), first);
+        Var(variable)
+    }
+
+    pub(super) fn set(&mut self, var: Var, value: Val) {
+        self.scope().register(Instruction::new(Operation::Copy(value.0), var.0));
+    }
+
+    pub(super) fn get(&self, var: Var) -> Val {
+        Val(var.0)
+    }
+
+    /// All units of the cube wait for each other, and see what the others wrote.
+    pub(super) fn barrier(&mut self) {
+        self.scope().register(Synchronization::SyncCube);
+    }
+
+    pub(super) fn comment(&mut self, text: &str) {
+        self.scope().register(NonSemantic::Comment { content: text.into() });
+    }
+
+    /// `for i in start .. end`, by `step`.
+    pub(super) fn range(&mut self, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
+        let child = self.scope().child();
+        self.scopes.push(child);
+        let i = *self.scope().create_local_restricted(U32);
+        body(self, Val(i));
+        let scope = self.scopes.pop().expect("the scope that was opened");
+        let step = (step != 1).then(|| index(step).0);
+        let range = RangeLoop { i, start: start.0, end: end.0, step, inclusive: false, scope };
+        self.scope().register(Branch::RangeLoop(Box::new(range)));
+    }
+
+    pub(super) fn when(&mut self, cond: Val, body: impl FnOnce(&mut Code)) {
+        let child = self.scope().child();
+        self.scopes.push(child);
+        body(self);
+        let scope = self.scopes.pop().expect("the scope that was opened");
+        self.scope().register(Branch::If(Box::new(If { cond: cond.0, scope })));
+    }
+
+    /// Items `0 .. count`, spread over the units of the cube: item i is done by unit `i % units`.
+    pub(super) fn items(&mut self, count: usize, body: impl FnOnce(&mut Code, Val)) {
+        let (unit, units) = (self.unit(), self.units());
+        match count.cmp(&units) {
+            std::cmp::Ordering::Equal => body(self, unit),
+            std::cmp::Ordering::Less => {
+                let mine = self.less(unit, index(count));
+                self.when(mine, |code| body(code, unit));
+            }
+            std::cmp::Ordering::Greater => self.range(unit, index(count), units, body),
+        }
+    }
+
+    /// The kernel that has been built.
+    pub(super) fn finish(self, name: &str) -> KernelDefinition {
+        let settings = KernelSettings::default().cube_dim(CubeDim::new_1d(self.units)).kernel_name(name);
+        self.kernel.build(settings)
+    }
+}
+
+/// Text of a kernel, and the bytes of shared memory that it needs.
+pub(super) fn text(kernel: KernelDefinition, target: Target) -> Result<(String, usize), String> {
+    let address = AddressType::U32.unsigned_type();
+    match target {
+        Target::Cuda { arch } => {
+            let options = CompilationOptions {
+                warp_size: 32,
+                supports_features: CppSupportedFeatures {
+                    fast_math: true,
+                    grid_constants: arch >= 70,
+                    fast_tanh: arch >= 75,
+                    clusters: arch >= 90,
+                    elect_sync: arch >= 90,
+                },
+            };
+            let mut compiler = CppCompiler::<CudaDialect<CudaWmmaCompiler>>::default();
+            let compiled = compiler.compile(kernel, &options, ExecutionMode::Unchecked, address).map_err(|e| format!("{e:?}"))?;
+            let shared = compiled.shared_memory_size();
+            Ok((compiled.to_string(), shared))
+        }
+        Target::Wgsl => {
+            let mut compiler = cubecl_wgpu::WgslCompiler::default();
+            let compiled = compiler
+                .compile(kernel, &Default::default(), ExecutionMode::Unchecked, address)
+                .map_err(|e| format!("{e:?}"))?;
+            let shared = compiled.shared_memory_bytes();
+            Ok((compiled.to_string(), shared))
+        }
+    }
+}
+
+/// Variables of loops that are open, by their number.
+pub(super) type LoopVars = BTreeMap<crate::kernel::LoopId, Val>;

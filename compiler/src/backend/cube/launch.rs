@@ -1,0 +1,316 @@
+//! Launches: the kernels of a launch are one kernel of the device, each with cubes of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::kernel::verify::{VerifyError, verify};
+use crate::kernel::{BufferId, BufferKind, Kernel, Program, Step, Stmt, View, Work};
+
+use super::builder::{Code, LoopVars, Val, index, text};
+use super::contract::ContractPlan;
+use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Scalar, Target};
+use super::pack::PackPlan;
+use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt};
+use super::random::RandomPlan;
+use super::tile::TilePlan;
+
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EmitError {
+    #[error(transparent)]
+    Invalid(#[from] VerifyError),
+    #[error("launch `{launch}` has {cubes} cubes; a device takes {most}")]
+    Cubes { launch: String, cubes: usize, most: usize },
+    #[error("the arena `{arena}` has {numbers} numbers: more than can be indexed with 32 bits")]
+    Arena { arena: &'static str, numbers: usize },
+    #[error("launch `{launch}`: {message}")]
+    Text { launch: String, message: String },
+}
+
+/// Cubes along an axis that every device takes.
+const MOST_CUBES: usize = 65535;
+
+/// A program as text for a device. `resident` says which inputs stay on the device from call to call.
+pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &[bool]) -> Result<Emitted, EmitError> {
+    let planned = Planned::new(program, limits, resident)?;
+    let mut kernels = Vec::new();
+    for launch in &planned.launches {
+        let (source, shared_bytes) = text(launch.code(&planned.buffers).finish(&launch.name), target)
+            .map_err(|message| EmitError::Text { launch: launch.name.clone(), message })?;
+        kernels.push(EmittedKernel {
+            name: launch.name.clone(),
+            source,
+            cube_dim: launch.units,
+            cube_count: launch.cubes() as u32,
+            shared_bytes,
+            bindings: launch.bindings.clone(),
+            scalars: launch.scalars.clone(),
+            parts: launch.parts.iter().map(|part| part.name.clone()).collect(),
+        });
+    }
+    let draws = program.draws.iter().map(|name| Draw { name: name.clone(), to: Vec::new() });
+    let mut draws: Vec<Draw> = draws.collect();
+    each_kernel(program, &mut |kernel| {
+        if let Work::Random(random) = &kernel.work {
+            draws[random.draw as usize].to.push(random.to);
+        }
+    });
+    let constants = program.buffers.iter().zip(0..).filter_map(|(buffer, id)| match &buffer.kind {
+        BufferKind::Const(numbers) => Some((BufferId(id), numbers.clone())),
+        _ => None,
+    });
+    Ok(Emitted {
+        program: program.name.clone(),
+        target,
+        arenas: planned.buffers.arenas,
+        buffers: planned.buffers.places.clone(),
+        inputs: program.inputs.clone(),
+        outputs: program.outputs.clone(),
+        constants: constants.collect(),
+        draws,
+        kernels,
+        prepare: planned.prepare,
+        steps: planned.steps,
+        notes: planned.notes,
+    })
+}
+
+/// A program with every decision taken, before there is any code.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    pub(super) buffers: Buffers,
+    pub(super) launches: Vec<Launch>,
+    pub(super) prepare: Vec<Action>,
+    pub(super) steps: Vec<Action>,
+    pub(super) notes: Vec<Note>,
+}
+
+impl Planned {
+    pub(super) fn new(program: &Program, limits: &Limits, resident: &[bool]) -> Result<Planned, EmitError> {
+        verify(program)?;
+        let mut planner = Planner {
+            program,
+            limits,
+            buffers: buffers(program, resident),
+            launches: Vec::new(),
+            notes: Vec::new(),
+            around: Around::new(),
+            spilled: 0,
+        };
+        let name = identifier(&program.name);
+        let prepare = planner.steps(&program.prepare, &format!("{name}_prepare"))?;
+        let steps = planner.steps(&program.steps, &name)?;
+        planner.buffers.arenas[Arena::Work as usize] += planner.spilled;
+        let Planner { buffers, launches, notes, .. } = planner;
+        for (arena, numbers) in Arena::ALL.into_iter().zip(buffers.arenas) {
+            if numbers > u32::MAX as usize {
+                return Err(EmitError::Arena { arena: arena.name(), numbers });
+            }
+        }
+        Ok(Planned { buffers, launches, prepare, steps, notes })
+    }
+}
+
+/// A launch: parts with cubes of their own.
+#[derive(Debug, Clone)]
+pub(super) struct Launch {
+    pub(super) name: String,
+    pub(super) units: u32,
+    pub(super) bindings: Vec<Binding>,
+    pub(super) scalars: Vec<Scalar>,
+    pub(super) parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) name: String,
+    first: usize,
+    cubes: usize,
+    work: PartWork,
+}
+
+#[derive(Debug, Clone)]
+enum PartWork {
+    Tile(TilePlan),
+    Contract(ContractPlan),
+    Pack(PackPlan),
+    Random(RandomPlan),
+}
+
+impl Launch {
+    pub(super) fn cubes(&self) -> usize {
+        self.parts.iter().map(|part| part.cubes).sum()
+    }
+
+    fn shared(&self) -> usize {
+        let of = |part: &Part| match &part.work {
+            PartWork::Tile(tile) => tile.shared(),
+            PartWork::Contract(contract) => contract.shared(),
+            PartWork::Pack(_) | PartWork::Random(_) => 0,
+        };
+        self.parts.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// The code of all parts.
+    pub(super) fn code(&self, buffers: &Buffers) -> Code {
+        let mut code = Code::new(&self.bindings, &self.scalars, self.shared(), self.units);
+        let loops: LoopVars = self
+            .scalars
+            .iter()
+            .filter_map(|scalar| match scalar {
+                Scalar::Loop(id) => Some((*id, code.scalar(*scalar))),
+                _ => None,
+            })
+            .collect();
+        for part in &self.parts {
+            code.comment(&part.name);
+            let cube = code.cube();
+            if self.parts.len() == 1 {
+                part.emit(&mut code, cube, buffers, &loops);
+                continue;
+            }
+            // Cubes before the first of the part wrap round to the largest numbers.
+            let cube = code.sub(cube, index(part.first));
+            let mine = code.less(cube, index(part.cubes));
+            code.when(mine, |code| part.emit(code, cube, buffers, &loops));
+        }
+        code
+    }
+}
+
+impl Part {
+    fn emit(&self, code: &mut Code, cube: Val, buffers: &Buffers, loops: &LoopVars) {
+        match &self.work {
+            PartWork::Tile(tile) => tile.emit(code, cube, buffers, loops),
+            PartWork::Contract(contract) => contract.emit(code, cube, buffers, loops),
+            PartWork::Pack(pack) => pack.emit(code, cube, buffers, loops),
+            PartWork::Random(random) => random.emit(code, cube, buffers),
+        }
+    }
+}
+
+struct Planner<'a> {
+    program: &'a Program,
+    limits: &'a Limits,
+    buffers: Buffers,
+    launches: Vec<Launch>,
+    notes: Vec<Note>,
+    around: Around,
+    /// Numbers of the workspace behind all buffers that locals need.
+    spilled: usize,
+}
+
+impl Planner<'_> {
+    fn steps(&mut self, steps: &[Step], name: &str) -> Result<Vec<Action>, EmitError> {
+        let mut actions = Vec::new();
+        for step in steps {
+            match step {
+                Step::Launch(kernels) => {
+                    let launch = self.launch(kernels, format!("{name}_{}", self.launches.len()));
+                    // What has nothing to do is not launched.
+                    if launch.cubes() == 0 {
+                        continue;
+                    }
+                    let cubes = launch.cubes();
+                    if cubes > MOST_CUBES {
+                        return Err(EmitError::Cubes { launch: launch.name, cubes, most: MOST_CUBES });
+                    }
+                    actions.push(Action::Launch(self.launches.len()));
+                    self.launches.push(launch);
+                }
+                Step::Loop { id, count, reverse, body } => {
+                    self.around.insert(*id, *count);
+                    let body = self.steps(body, name)?;
+                    self.around.remove(id);
+                    actions.push(Action::Loop { id: *id, count: *count, reverse: *reverse, body });
+                }
+                Step::Swap(a, b) => actions.push(Action::Swap(*a, *b)),
+            }
+        }
+        Ok(actions)
+    }
+
+    fn launch(&mut self, kernels: &[Kernel], name: String) -> Launch {
+        let mut parts = Vec::new();
+        let (mut first, mut spilled) = (0, 0);
+        for kernel in kernels {
+            let units = self.limits.units as usize;
+            let (work, cubes) = match &kernel.work {
+                Work::Tile(tile) => {
+                    let mut plan = TilePlan::new(tile, self.limits, &self.buffers, &self.around);
+                    plan.spill = self.buffers.arenas[Arena::Work as usize] + spilled;
+                    spilled += plan.spilled();
+                    let notes = plan.layout.notes.iter().map(|text| Note { kernel: kernel.name.clone(), text: text.clone() });
+                    self.notes.extend(notes);
+                    let cubes = plan.layout.cubes;
+                    (PartWork::Tile(plan), cubes)
+                }
+                Work::Contract(contract) => {
+                    let plan = ContractPlan::new(contract, units);
+                    let cubes = plan.cubes();
+                    (PartWork::Contract(plan), cubes)
+                }
+                Work::Pack(pack) => {
+                    let plan = PackPlan::new(pack, &self.buffers, units);
+                    let cubes = plan.cubes();
+                    (PartWork::Pack(plan), cubes)
+                }
+                Work::Random(random) => {
+                    let plan = RandomPlan::new(random, self.program.buffers[random.to.0 as usize].len, units);
+                    let cubes = plan.cubes();
+                    (PartWork::Random(plan), cubes)
+                }
+            };
+            if cubes > 0 {
+                parts.push(Part { name: kernel.name.clone(), first, cubes, work });
+                first += cubes;
+            }
+        }
+        self.spilled = self.spilled.max(spilled);
+        let (bindings, scalars) = self.arguments(kernels, spilled > 0);
+        Launch { name, units: self.limits.units, bindings, scalars, parts }
+    }
+
+    /// What the kernels of a launch are given.
+    fn arguments(&self, kernels: &[Kernel], spills: bool) -> (Vec<Binding>, Vec<Scalar>) {
+        let mut touched: BTreeMap<Arena, bool> = BTreeMap::new();
+        let mut scalars: BTreeSet<Scalar> = BTreeSet::new();
+        for kernel in kernels {
+            let writes = kernel.work.writes();
+            for id in kernel.work.reads().union(&writes) {
+                *touched.entry(self.buffers.places[id.0 as usize].arena).or_default() |= writes.contains(id);
+                if self.buffers.swapped[id.0 as usize] {
+                    scalars.insert(Scalar::Offset(*id));
+                }
+            }
+            each_view(&kernel.work, &mut |view| {
+                let around = view.loops.iter().filter(|(id, _)| self.around.contains_key(id));
+                scalars.extend(around.map(|(id, _)| Scalar::Loop(*id)));
+            });
+            if let Work::Random(random) = &kernel.work {
+                let draw = random.draw;
+                scalars.extend([Scalar::Key { draw, half: 0 }, Scalar::Key { draw, half: 1 }, Scalar::Given { draw }]);
+            }
+        }
+        if spills {
+            touched.insert(Arena::Work, true);
+        }
+        let vector = |arena: Arena| if arena == Arena::Weights { 4 } else { 1 };
+        let bindings = touched.into_iter().map(|(arena, writes)| Binding { arena, vector: vector(arena), writes });
+        (bindings.collect(), scalars.into_iter().collect())
+    }
+}
+
+/// The views of a kernel.
+fn each_view(work: &Work, f: &mut dyn FnMut(&View)) {
+    match work {
+        Work::Tile(tile) => each_stmt(&tile.body, &mut |stmt: &Stmt| stmt.accesses().iter().for_each(|a| f(a.view))),
+        Work::Contract(contract) => contract.accesses().iter().for_each(|a| f(a.view)),
+        Work::Pack(pack) => f(&pack.from),
+        Work::Random(_) => {}
+    }
+}
+
+/// A name that a device's language takes.
+fn identifier(name: &str) -> String {
+    let safe: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if safe.starts_with(|c: char| c.is_ascii_alphabetic()) { safe } else { format!("p{safe}") }
+}
