@@ -17,6 +17,7 @@ use cubecl_cpp::shared::{CompilationOptions, CppCompiler, CppSupportedFeatures};
 use cubecl_runtime::kernel::KernelDefinition;
 
 use super::emitted::{Arena, Binding, Scalar, Target};
+use crate::kernel::{BufferId, LoopId};
 
 const F32: Type = Type::Scalar(StorageType::Scalar(ElemType::Float(FloatKind::F32)));
 const U32: Type = Type::Scalar(StorageType::Scalar(ElemType::UInt(UIntKind::U32)));
@@ -76,6 +77,8 @@ pub(super) struct Code {
     scalars: Vec<(Scalar, Val)>,
     shared: Option<List>,
     units: u32,
+    /// Where buffers start that are elsewhere for each of several kernels with the same code.
+    starts: BTreeMap<BufferId, Val>,
 }
 
 impl Code {
@@ -85,13 +88,13 @@ impl Code {
         AddressType::U32.register(&mut kernel.scope);
         let mut bound = Vec::new();
         for binding in bindings {
-            let item = if binding.vector == 1 { F32 } else { F32.with_vector_size(binding.vector as usize) };
+            let item = binding_type(binding);
             let list = if binding.writes { kernel.output_array(item) } else { kernel.input_array(item) };
             bound.push((*binding, List(*list)));
         }
         let scalars = scalars.iter().map(|s| (*s, Val(*kernel.scalar(UIntKind::U32.into())))).collect();
         let shared = (shared > 0).then(|| List(*kernel.scope.create_shared_array(F32, shared, Some(16))));
-        Code { kernel, scopes: Vec::new(), bound, scalars, shared, units }
+        Code { kernel, scopes: Vec::new(), bound, scalars, shared, units, starts: BTreeMap::new() }
     }
 
     pub(super) fn arena(&self, arena: Arena) -> List {
@@ -100,6 +103,29 @@ impl Code {
 
     pub(super) fn scalar(&self, scalar: Scalar) -> Val {
         self.scalars.iter().find(|(s, _)| *s == scalar).expect("what a kernel needs is passed").1
+    }
+
+    /// Where a buffer starts, if that is not the same for all cubes.
+    pub(super) fn start(&self, buffer: BufferId) -> Option<Val> {
+        self.starts.get(&buffer).copied()
+    }
+
+    pub(super) fn set_starts(&mut self, starts: BTreeMap<BufferId, Val>) {
+        self.starts = starts;
+    }
+
+    /// An entry of a list of known numbers.
+    pub(super) fn lookup(&mut self, numbers: &[usize], at: Val) -> Val {
+        let steps: Vec<isize> = numbers.windows(2).map(|w| w[1] as isize - w[0] as isize).collect();
+        // Evenly spaced: computed. Negative steps wrap round, as indices do.
+        if steps.windows(2).all(|w| w[0] == w[1]) {
+            let step = steps.first().map_or(0, |step| *step as u32 as usize);
+            let by = self.mul(at, index(step));
+            return self.add(by, index(numbers[0]));
+        }
+        let values = numbers.iter().map(|n| index(*n).0).collect();
+        let list = List(*self.scope().create_const_array(U32, values));
+        self.load(list, at)
     }
 
     pub(super) fn shared(&self) -> List {
@@ -355,14 +381,28 @@ impl Code {
 
     /// The kernel that has been built.
     pub(super) fn finish(self, name: &str) -> KernelDefinition {
-        let settings = KernelSettings::default().cube_dim(CubeDim::new_1d(self.units)).kernel_name(name);
-        self.kernel.build(settings)
+        self.kernel.build(settings(self.units, name))
     }
+}
+
+/// How a kernel is launched.
+pub(super) fn settings(units: u32, name: &str) -> KernelSettings {
+    KernelSettings::default().cube_dim(CubeDim::new_1d(units)).kernel_name(name)
+}
+
+/// What an arena is an array of.
+pub(super) fn binding_type(binding: &Binding) -> Type {
+    if binding.vector == 1 { F32 } else { F32.with_vector_size(binding.vector as usize) }
+}
+
+/// Places are counted with 32 bits.
+pub(super) fn address_type() -> StorageType {
+    AddressType::U32.unsigned_type()
 }
 
 /// Text of a kernel, and the bytes of shared memory that it needs.
 pub(super) fn text(kernel: KernelDefinition, target: Target) -> Result<(String, usize), String> {
-    let address = AddressType::U32.unsigned_type();
+    let address = address_type();
     match target {
         Target::Cuda { arch } => {
             let options = CompilationOptions {
@@ -392,4 +432,4 @@ pub(super) fn text(kernel: KernelDefinition, target: Target) -> Result<(String, 
 }
 
 /// Variables of loops that are open, by their number.
-pub(super) type LoopVars = BTreeMap<crate::kernel::LoopId, Val>;
+pub(super) type LoopVars = BTreeMap<LoopId, Val>;

@@ -43,7 +43,7 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &[bool
             shared_bytes,
             bindings: launch.bindings.clone(),
             scalars: launch.scalars.clone(),
-            parts: launch.parts.iter().map(|part| part.name.clone()).collect(),
+            parts: launch.parts.iter().flat_map(|part| part.names.clone()).collect(),
         });
     }
     let draws = program.draws.iter().map(|name| Draw { name: name.clone(), to: Vec::new() });
@@ -121,10 +121,13 @@ pub(super) struct Launch {
 
 #[derive(Debug, Clone)]
 pub(super) struct Part {
-    pub(super) name: String,
+    pub(super) names: Vec<String>,
     first: usize,
+    /// Of each of the kernels.
     cubes: usize,
     work: PartWork,
+    /// Several kernels with the same code: where the buffers of the first start for each of them.
+    starts: Vec<(BufferId, Vec<usize>)>,
 }
 
 #[derive(Debug, Clone)]
@@ -137,10 +140,10 @@ enum PartWork {
 
 impl Launch {
     pub(super) fn cubes(&self) -> usize {
-        self.parts.iter().map(|part| part.cubes).sum()
+        self.parts.iter().map(|part| part.cubes * part.names.len()).sum()
     }
 
-    fn shared(&self) -> usize {
+    pub(super) fn shared(&self) -> usize {
         let of = |part: &Part| match &part.work {
             PartWork::Tile(tile) => tile.shared(),
             PartWork::Contract(contract) => contract.shared(),
@@ -161,7 +164,7 @@ impl Launch {
             })
             .collect();
         for part in &self.parts {
-            code.comment(&part.name);
+            code.comment(&part.names.join(", "));
             let cube = code.cube();
             if self.parts.len() == 1 {
                 part.emit(&mut code, cube, buffers, &loops);
@@ -169,7 +172,7 @@ impl Launch {
             }
             // Cubes before the first of the part wrap round to the largest numbers.
             let cube = code.sub(cube, index(part.first));
-            let mine = code.less(cube, index(part.cubes));
+            let mine = code.less(cube, index(part.cubes * part.names.len()));
             code.when(mine, |code| part.emit(code, cube, buffers, &loops));
         }
         code
@@ -178,6 +181,12 @@ impl Launch {
 
 impl Part {
     fn emit(&self, code: &mut Code, cube: Val, buffers: &Buffers, loops: &LoopVars) {
+        let (which, cube) = match self.names.len() {
+            1 => (index(0), cube),
+            _ => (code.div(cube, index(self.cubes)), code.rem(cube, index(self.cubes))),
+        };
+        let starts = self.starts.iter().map(|(id, starts)| (*id, code.lookup(starts, which))).collect();
+        code.set_starts(starts);
         match &self.work {
             PartWork::Tile(tile) => tile.emit(code, cube, buffers, loops),
             PartWork::Contract(contract) => contract.emit(code, cube, buffers, loops),
@@ -231,42 +240,77 @@ impl Planner<'_> {
     fn launch(&mut self, kernels: &[Kernel], name: String) -> Launch {
         let mut parts = Vec::new();
         let (mut first, mut spilled) = (0, 0);
-        for kernel in kernels {
-            let units = self.limits.units as usize;
-            let (work, cubes) = match &kernel.work {
-                Work::Tile(tile) => {
-                    let mut plan = TilePlan::new(tile, self.limits, &self.buffers, &self.around);
-                    plan.spill = self.buffers.arenas[Arena::Work as usize] + spilled;
-                    spilled += plan.spilled();
-                    let notes = plan.layout.notes.iter().map(|text| Note { kernel: kernel.name.clone(), text: text.clone() });
-                    self.notes.extend(notes);
-                    let cubes = plan.layout.cubes;
-                    (PartWork::Tile(plan), cubes)
-                }
-                Work::Contract(contract) => {
-                    let plan = ContractPlan::new(contract, units);
-                    let cubes = plan.cubes();
-                    (PartWork::Contract(plan), cubes)
-                }
-                Work::Pack(pack) => {
-                    let plan = PackPlan::new(pack, &self.buffers, units);
-                    let cubes = plan.cubes();
-                    (PartWork::Pack(plan), cubes)
-                }
-                Work::Random(random) => {
-                    let plan = RandomPlan::new(random, self.program.buffers[random.to.0 as usize].len, units);
-                    let cubes = plan.cubes();
-                    (PartWork::Random(plan), cubes)
-                }
-            };
-            if cubes > 0 {
-                parts.push(Part { name: kernel.name.clone(), first, cubes, work });
-                first += cubes;
+        for alike in self.alike(kernels) {
+            let (work, cubes) = self.part(&alike[0].0, &mut spilled);
+            if cubes == 0 {
+                continue;
             }
+            let offset = |id: &BufferId| self.buffers.places[id.0 as usize].offset;
+            let lists = alike[0].1.iter().enumerate();
+            let starts = lists.map(|(i, id)| (*id, alike.iter().map(|(_, ids)| offset(&ids[i])).collect::<Vec<_>>()));
+            let starts = starts.filter(|(_, starts)| starts.iter().any(|start| *start != starts[0])).collect();
+            let names: Vec<String> = alike.iter().map(|(kernel, _)| kernel.name.clone()).collect();
+            first += cubes * names.len();
+            parts.push(Part { first: first - cubes * names.len(), names, cubes, work, starts });
         }
         self.spilled = self.spilled.max(spilled);
         let (bindings, scalars) = self.arguments(kernels, spilled > 0);
         Launch { name, units: self.limits.units, bindings, scalars, parts }
+    }
+
+    /// A kernel's plan, and how many cubes it has.
+    fn part(&mut self, kernel: &Kernel, spilled: &mut usize) -> (PartWork, usize) {
+        let units = self.limits.units as usize;
+        match &kernel.work {
+            Work::Tile(tile) => {
+                let mut plan = TilePlan::new(tile, self.limits, &self.buffers, &self.around);
+                plan.spill = self.buffers.arenas[Arena::Work as usize] + *spilled;
+                *spilled += plan.spilled();
+                let notes = plan.layout.notes.iter().map(|text| Note { kernel: kernel.name.clone(), text: text.clone() });
+                self.notes.extend(notes);
+                let cubes = plan.layout.cubes;
+                (PartWork::Tile(plan), cubes)
+            }
+            Work::Contract(contract) => {
+                let plan = ContractPlan::new(contract, units);
+                let cubes = plan.cubes();
+                (PartWork::Contract(plan), cubes)
+            }
+            Work::Pack(pack) => {
+                let plan = PackPlan::new(pack, &self.buffers, units);
+                let cubes = plan.cubes();
+                (PartWork::Pack(plan), cubes)
+            }
+            Work::Random(random) => {
+                let plan = RandomPlan::new(random, self.program.buffers[random.to.0 as usize].len, units);
+                let cubes = plan.cubes();
+                (PartWork::Random(plan), cubes)
+            }
+        }
+    }
+
+    /// Kernels that differ in nothing but their buffers, with the buffers in the order in which they appear: an optimiser's, for
+    /// every parameter of a shape. They have one code.
+    fn alike<'k>(&self, kernels: &'k [Kernel]) -> Vec<Vec<(&'k Kernel, Vec<BufferId>)>> {
+        let mut groups: Vec<Vec<(&Kernel, Vec<BufferId>)>> = Vec::new();
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        for kernel in kernels {
+            let (form, ids) = form(&kernel.work);
+            let fixed = |id: &BufferId| self.buffers.swapped[id.0 as usize];
+            let own = matches!(&kernel.work, Work::Random(_)) || matches!(&kernel.work, Work::Tile(tile) if tile.arena > 0);
+            if kernels.len() == 1 || own || ids.iter().any(fixed) {
+                groups.push(vec![(kernel, ids)]);
+                continue;
+            }
+            let homes = ids.iter().map(|id| (self.buffers.places[id.0 as usize].arena, self.buffers.weights.get(id)));
+            let key = format!("{form} {:?}", homes.collect::<Vec<_>>());
+            let group = *known.entry(key).or_insert(groups.len());
+            match groups.get_mut(group) {
+                Some(group) => group.push((kernel, ids)),
+                None => groups.push(vec![(kernel, ids)]),
+            }
+        }
+        groups
     }
 
     /// What the kernels of a launch are given.
@@ -307,6 +351,25 @@ fn each_view(work: &Work, f: &mut dyn FnMut(&View)) {
         Work::Pack(pack) => f(&pack.from),
         Work::Random(_) => {}
     }
+}
+
+/// A kernel's work with its buffers numbered as they appear, and which they are.
+fn form(work: &Work) -> (String, Vec<BufferId>) {
+    const NAME: &str = "BufferId(";
+    let text = format!("{work:?}");
+    let mut pieces = text.split(NAME);
+    let mut form = pieces.next().unwrap_or_default().to_string();
+    let mut ids: Vec<BufferId> = Vec::new();
+    for piece in pieces {
+        let (id, rest) = piece.split_once(')').unwrap_or_default();
+        let id = BufferId(id.parse().unwrap_or(0));
+        let place = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+            ids.push(id);
+            ids.len() - 1
+        });
+        form += &format!("{NAME}{place}){rest}");
+    }
+    (form, ids)
 }
 
 /// A name that a device's language takes.

@@ -11,6 +11,7 @@
 //! | `barrier` | where units wait for each other |
 //! | `tile`, `contract`, `pack`, `random` | code of the kernels |
 //! | `launch` | kernels of a launch as one |
+//! | `device`, `vulkan`, `cuda` | running them |
 //! | `builder` | all that knows CubeCL |
 
 #[cfg(feature = "emit")]
@@ -19,6 +20,10 @@ mod barrier;
 mod builder;
 #[cfg(feature = "emit")]
 mod contract;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+pub mod device;
 mod emitted;
 mod host;
 #[cfg(feature = "emit")]
@@ -33,6 +38,8 @@ mod plan;
 mod random;
 #[cfg(feature = "emit")]
 mod tile;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Scalar, Target};
 #[cfg(feature = "emit")]

@@ -195,9 +195,14 @@ pub(super) fn layout(tile: &Tile, limits: &Limits) -> Layout {
     let lives = lives(tile);
     let mut notes = Vec::new();
     if tile.arena == 0 {
-        // Nothing but rows: as many as there are units, more where there are very many rows.
-        let each = units * rows.div_ceil(units * 1024).max(1);
-        let rows_per_cube = each.min(rows.max(1));
+        // Nothing on chip: as many rows as keep the units busy, more where there are very many.
+        let mut entries = 1;
+        each_stmt(&tile.body, &mut |stmt| {
+            let of = stmt.accesses().iter().map(|access| access.dims.iter().product::<usize>()).max();
+            entries = entries.max(of.unwrap_or(1));
+        });
+        let busy = (4 * units).div_ceil(entries).next_multiple_of(if entries == 1 { units } else { 1 });
+        let rows_per_cube = busy.max(rows.div_ceil(1024)).min(rows.max(1));
         let homes = vec![Home::Shared(0); tile.locals.len()];
         return Layout { rows_per_cube, cubes: rows.div_ceil(rows_per_cube), homes, shared: 0, spilled: 0, notes };
     }

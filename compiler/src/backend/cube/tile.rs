@@ -495,13 +495,8 @@ impl Emitter<'_> {
             let by = code.mul(self.loops[id], place(*stride));
             at = code.add(by, at);
         }
-        let start = match self.buffers.swapped[id.0 as usize] {
-            false => index(self.buffers.places[id.0 as usize].offset / 4),
-            true => {
-                let offset = code.scalar(Scalar::Offset(id));
-                code.div(offset, index(4))
-            }
-        };
+        let (_, start) = start(code, self.buffers, id);
+        let start = code.div(start, index(4));
         code.add(at, start)
     }
 
@@ -609,9 +604,10 @@ impl Emitter<'_> {
 /// The arena that a buffer is in, and where it starts.
 pub(super) fn start(code: &mut Code, buffers: &Buffers, id: BufferId) -> (List, Val) {
     let place = buffers.places[id.0 as usize];
-    let start = match buffers.swapped[id.0 as usize] {
-        true => code.scalar(Scalar::Offset(id)),
-        false => index(place.offset),
+    let start = match (buffers.swapped[id.0 as usize], code.start(id)) {
+        (true, _) => code.scalar(Scalar::Offset(id)),
+        (false, Some(start)) => start,
+        (false, None) => index(place.offset),
     };
     (code.arena(place.arena), start)
 }

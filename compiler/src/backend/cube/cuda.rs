@@ -1,0 +1,36 @@
+//! CUDA devices.
+
+use cubecl::prelude::{ComputeClient, Runtime};
+use cubecl_cuda::{CudaDevice, CudaRuntime};
+
+use super::device::DeviceError;
+
+/// A client for a device. The driver is looked for first: CubeCL ends the program where there is none.
+pub fn open(index: usize) -> Result<ComputeClient<CudaRuntime>, DeviceError> {
+    let missing = |reason: String| DeviceError::NoDevice { kind: "CUDA", index, reason };
+    let names = if cfg!(windows) { &["nvcuda.dll"][..] } else { &["libcuda.so.1", "libcuda.so"] };
+    // SAFETY: the driver's library runs nothing when it is loaded but its own set-up.
+    let driver = names.iter().find_map(|name| unsafe { libloading::Library::new(name) }.ok());
+    let driver = driver.ok_or_else(|| missing(format!("the driver's library ({}) is not there", names[0])))?;
+    let count = count(&driver).map_err(&missing)?;
+    if index >= count {
+        return Err(missing(format!("the driver has {count}, counted from 0")));
+    }
+    let opened = std::panic::catch_unwind(|| CudaRuntime::client(&CudaDevice::new(index)));
+    opened.map_err(|_| missing("it cannot be opened".into()))
+}
+
+/// Devices that the driver has.
+fn count(driver: &libloading::Library) -> Result<usize, String> {
+    type Init = unsafe extern "C" fn(u32) -> i32;
+    type Count = unsafe extern "C" fn(*mut i32) -> i32;
+    // SAFETY: the functions of the driver's interface, with the types that it documents.
+    let (init, count) = unsafe { (driver.get::<Init>(b"cuInit\0"), driver.get::<Count>(b"cuDeviceGetCount\0")) };
+    let (Ok(init), Ok(count)) = (init, count) else { return Err("the driver's library is not CUDA's".into()) };
+    let mut devices = 0;
+    // SAFETY: `devices` is written, nothing else is touched.
+    match unsafe { (init(0), count(&mut devices)) } {
+        (0, 0) => Ok(usize::try_from(devices).unwrap_or(0)),
+        (code, _) => Err(format!("the driver does not start: error {code}")),
+    }
+}

@@ -1,0 +1,110 @@
+//! Kernels on a Vulkan device, launched as a user launches them: random programs and small models agree with the interpreter.
+//! Mesa's driver in software will do (`.ci/vulkan`). Where there is no driver the tests say that they were skipped;
+//! `REQUIRE_VULKAN=1` makes that a failure.
+
+#![cfg(feature = "vulkan")]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use compiler::backend::cube::device::{DeviceError, Instance};
+use compiler::backend::cube::vulkan;
+use compiler::interp::{self, Clock, RunOptions};
+use compiler::kernel::fuse::{Level, fuse};
+use compiler::kernel::{self, Program, text};
+use compiler::lower::{Entry, Options, lower};
+use compiler::run::{Call, arrays};
+use compiler::simplify::simplify;
+use compiler::testing::{kernel_inputs, random_kernels};
+use support::{made_up, models, project};
+
+/// The first device that computes on the processor, else the first there is.
+fn device() -> Option<usize> {
+    let devices = vulkan::devices();
+    let found = devices.iter().position(|d| d.software).or(if devices.is_empty() { None } else { Some(0) });
+    if found.is_none() {
+        assert!(std::env::var("REQUIRE_VULKAN").is_err(), "there is no Vulkan device; .ci/vulkan installs one in software");
+        eprintln!("SKIPPED: there is no Vulkan device; .ci/vulkan installs one in software");
+    }
+    found
+}
+
+fn run(program: &Program, inputs: &[Vec<f32>], device: usize, clock: Clock) -> Result<Vec<Vec<f32>>, DeviceError> {
+    let mut instance = Instance::new(vulkan::open(device)?, program, &vec![true; inputs.len()])?;
+    for (i, numbers) in inputs.iter().enumerate() {
+        instance.input_mut(i).copy_from_slice(numbers);
+    }
+    instance.prepare()?;
+    instance.run(clock.seed, clock.step)?;
+    (0..program.outputs.len()).map(|i| instance.output(i)).collect()
+}
+
+/// Largest difference, relative to the largest number.
+fn distance(a: &[f32], b: &[f64]) -> f64 {
+    let largest = b.iter().fold(1e-9f64, |m, x| m.max(x.abs()));
+    a.iter().zip(b).map(|(x, y)| (f64::from(*x) - y).abs()).fold(0.0f64, |m, d| if d <= m { m } else { d }) / largest
+}
+
+#[test]
+fn random_programs() {
+    let Some(device) = device() else { return };
+    let seeds = std::env::var("SEEDS").unwrap_or("0..12".into());
+    let (from, to) = seeds.split_once("..").expect("a range");
+    for seed in from.parse().expect("a number")..to.parse().expect("a number") {
+        let program = random_kernels(seed);
+        let inputs = kernel_inputs(&program, seed);
+        let wide: Vec<Vec<f64>> = inputs.iter().map(|list| list.iter().map(|x| f64::from(*x)).collect()).collect();
+        let clock = Clock { seed, step: 1 };
+        let expected = kernel::interp::run(&program, &wide, &BTreeMap::new(), clock).unwrap();
+        let found = run(&program, &inputs, device, clock).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        for (output, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let scale = expected.iter().fold(1.0, |largest: f64, x| largest.max(x.abs()));
+            for (place, (x, y)) in found.iter().zip(expected).enumerate() {
+                let close = (f64::from(*x) - y).abs() <= 1e-3 * scale;
+                assert!(close, "seed {seed}, output {output} at {place}: {x} for {y}\n{}", text::print(&program));
+            }
+        }
+    }
+}
+
+/// `MODEL=tdmpc2 ENTRY=act` for others than those of the suite.
+#[test]
+fn small_models() {
+    let Some(device) = device() else { return };
+    let wanted = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.into());
+    let file = wanted("MODEL", "hamworld_small");
+    let mut wrong = Vec::new();
+    for model in models(&project("models").join(format!("{file}.wm")), &[("O", 5), ("A", 1)]) {
+        for entry in wanted("ENTRY", "act,plan").split(',') {
+            let entry = Entry::ALL.into_iter().find(|e| e.name() == entry).expect("an entry point");
+            let call = Call { entry, batch: Some(1), observe: true, double: true, ..Call::default() };
+            let options = Options { batch: Some(1), observe: true, ..Options::default() };
+            let Ok(mut program) = lower(&model, entry, options) else { continue };
+            simplify(&mut program);
+            let kernels = fuse(&program, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
+            let (inputs, _) = arrays::<f64>(&model, &call, &program, &made_up(&model, &call)).unwrap_or_else(|e| panic!("{e}"));
+            let clock = Clock { seed: 0, step: 0 };
+            let expected = interp::run_with(&program, &inputs, &BTreeMap::new(), clock, RunOptions { check: false })
+                .unwrap_or_else(|e| panic!("{e}"));
+            let single: Vec<Vec<f32>> = inputs.iter().map(|a| a.data.iter().map(|x| *x as f32).collect()).collect();
+            let start = std::time::Instant::now();
+            let found = run(&kernels, &single, device, clock).unwrap_or_else(|e| panic!("{} {}: {e}", model.name, entry.name()));
+            eprintln!("{} {}: {:.1} s", model.name, entry.name(), start.elapsed().as_secs_f64());
+            for ((output, a), b) in program.outputs.iter().zip(&found).zip(&expected) {
+                let d = distance(a, &b.data);
+                let tolerance = if output.name.starts_with("next.") { 3e-2 } else { 1e-3 };
+                if !(d <= tolerance) {
+                    wrong.push(format!("{} {}: {} differs by {d:e}", model.name, entry.name(), output.name));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_device_that_is_not_there() {
+    let error = vulkan::open(1000).unwrap_err();
+    assert!(matches!(error, DeviceError::NoDevice { index: 1000, .. }), "{error}");
+}
