@@ -39,6 +39,7 @@ pub(super) fn index(i: usize) -> Val {
     Val(Variable::constant(ConstantValue::UInt(i as u64), U32))
 }
 
+/// A number that is finite.
 pub(super) fn number(x: f32) -> Val {
     Val(Variable::constant(ConstantValue::Float(f64::from(x)), F32))
 }
@@ -290,6 +291,16 @@ impl Code {
 
     pub(super) fn to_index(&mut self, x: Val) -> Val {
         self.compute(U32, Operator::Cast(UnaryOperator { input: x.0 }))
+    }
+
+    /// Any number: languages have no literals for those that are not finite, so they are made of their bits.
+    pub(super) fn constant(&mut self, x: f32) -> Val {
+        if x.is_finite() {
+            return number(x);
+        }
+        let bits = self.var(index(x.to_bits() as usize));
+        let bits = self.get(bits);
+        self.compute(F32, Operator::Reinterpret(UnaryOperator { input: bits.0 }))
     }
 
     /// Four numbers that are all the same.

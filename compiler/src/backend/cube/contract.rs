@@ -80,7 +80,7 @@ impl ContractPlan {
             let to = code.add(from, index(share));
             code.range(from, to, 1, |code, q| {
                 let shared = code.shared();
-                let mut side = |code: &mut Code, mine: Val, apart: usize, lists: usize, base: usize| -> Vec<Val> {
+                let side = |code: &mut Code, mine: Val, apart: usize, lists: usize, base: usize| -> Vec<Val> {
                     (0..lists)
                         .map(|l| {
                             let list = code.add(mine, index(base + l * apart));

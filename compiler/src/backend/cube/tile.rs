@@ -252,7 +252,7 @@ impl Emitter<'_> {
             let of = |r: crate::kernel::Reg| values[r.0 as usize].expect("operands of what is needed are needed");
             values.push(Some(match *instr {
                 Instr::Load(load) => self.read(code, &map.loads[load as usize], at, row),
-                Instr::Const(x) => number(x),
+                Instr::Const(x) => code.constant(x),
                 Instr::Unary(op, a) => unary(code, op, of(a)),
                 Instr::Binary(op, a, b) => binary(code, op, of(a), of(b)),
                 Instr::MulAdd(a, b, c) => code.mul_add(of(a), of(b), of(c)),
@@ -290,7 +290,11 @@ impl Emitter<'_> {
                 let mut at = vec![index(0); map.dims.len()];
                 map.kept.iter().zip(outer).for_each(|(d, i)| at[*d] = i);
                 let start = |mode: Mode| if mode == Mode::Max { f32::NEG_INFINITY } else { 0.0 };
-                let sums: Vec<_> = map.folds.iter().map(|fold| code.var(number(start(fold.mode)))).collect();
+                let sums = map.folds.iter().map(|fold| {
+                    let start = code.constant(start(fold.mode));
+                    code.var(start)
+                });
+                let sums: Vec<_> = sums.collect();
                 code.range(part, index(map.length()), map.split, |code, i| {
                     let inner = unravel(code, i, &reduced);
                     let mut at = at.clone();
