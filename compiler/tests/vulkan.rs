@@ -105,6 +105,6 @@ fn small_models() {
 
 #[test]
 fn a_device_that_is_not_there() {
-    let error = vulkan::open(1000).unwrap_err();
-    assert!(matches!(error, DeviceError::NoDevice { index: 1000, .. }), "{error}");
+    let error = vulkan::open(1000).err();
+    assert!(matches!(error, Some(DeviceError::NoDevice { index: 1000, .. })), "{error:?}");
 }
