@@ -117,6 +117,7 @@ fn differing(model: &Model, entry: Entry, batch: usize, observe: bool, watched: 
         (!(d <= tolerance) && !zero).then(|| format!("{what}: {} differs by {d:e}", output.name))
     }));
     eprintln!("  worst difference {worst:.1e}");
+    wrong.iter().for_each(|line| eprintln!("  {line}"));
     wrong
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kernel::{Base, BufferId, Lanes, LoopId, Stmt, Tile, View};
+use crate::kernel::{Base, BufferId, Instr, Lanes, LoopId, Stmt, Tile, View};
 
 use super::phase::{GemmPhase, MapPhase, Phase, ScatterPhase, needed};
 use super::plan::{Around, Home, Layout};
@@ -20,15 +20,13 @@ pub(super) enum Node {
     Loop { id: LoopId, count: usize, reverse: bool, body: Vec<Node> },
 }
 
-/// A number's place: in shared memory, in what the cube has of the workspace, in a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Space {
-    Shared,
-    /// Partial sums, behind the locals.
-    Scratch,
-    Spilled,
-    Buffer(BufferId),
-}
+/// Where numbers are: shared memory, partial sums behind the locals, what the cube has of the workspace; from `BUFFERS` on,
+/// the buffers that the kernel writes.
+type Space = usize;
+const SHARED: Space = 0;
+const SCRATCH: Space = 1;
+const SPILLED: Space = 2;
+const BUFFERS: Space = 3;
 
 /// Who touched a number: nobody, one unit, or several.
 type Who = u16;
@@ -45,7 +43,6 @@ struct Touched {
 
 /// Sets `waits` of the phases that need a barrier before them.
 pub(super) fn place(nodes: &mut [Node], tile: &Tile, layout: &Layout, units: usize, around: &Around) {
-    let rows = layout.rows_per_cube.min(tile.row_count());
     let mut written = BTreeSet::new();
     super::plan::each_stmt(&tile.body, &mut |stmt: &Stmt| {
         written.extend(stmt.accesses().iter().filter(|a| a.role.writes()).filter_map(|a| a.buffer()));
@@ -53,38 +50,55 @@ pub(super) fn place(nodes: &mut [Node], tile: &Tile, layout: &Layout, units: usi
     // Loops of the host stand at their first step, and at their second in another run.
     let starts: &[usize] = if around.values().any(|count| *count > 1) { &[0, 1] } else { &[0] };
     for start in starts {
-        let rounds = around.iter().map(|(id, count)| (*id, (*start).min(count.saturating_sub(1)))).collect();
-        let (tile_rows, homes) = (&tile.rows, &layout.homes);
         let mut walk = Walk {
-            tile_rows,
-            homes,
-            rows,
+            tile,
+            homes: &layout.homes,
+            rows: layout.rows_per_cube.min(tile.row_count()),
             per_cube: layout.rows_per_cube,
             units,
-            written: &written,
-            rounds,
+            written: written.iter().copied().collect(),
+            rounds: around.iter().map(|(id, count)| (*id, (*start).min(count.saturating_sub(1)))).collect(),
             now: 1,
-            touched: BTreeMap::new(),
+            touched: vec![Vec::new(); BUFFERS + written.len()],
         };
         walk.nodes(nodes);
     }
 }
 
 struct Walk<'a> {
-    tile_rows: &'a [usize],
+    tile: &'a Tile,
     homes: &'a [Home],
     rows: usize,
     per_cube: usize,
     units: usize,
-    written: &'a BTreeSet<BufferId>,
+    written: Vec<BufferId>,
     rounds: BTreeMap<LoopId, usize>,
     /// Barriers so far.
     now: u32,
-    touched: BTreeMap<Space, Vec<Touched>>,
+    touched: Vec<Vec<Touched>>,
 }
 
 /// Rounds of a loop that are looked at where each has a barrier: what a round leaves to the next but one is behind it.
 const ROUNDS: usize = 3;
+
+/// Who touches which number of a space, and whether it is written.
+type Touch<'a> = dyn FnMut(Who, Space, usize, bool) + 'a;
+
+/// An operand at the step where the loops are.
+struct Spot<'v> {
+    space: Space,
+    first: usize,
+    strides: &'v [usize],
+    /// Numbers for one of a stride.
+    scale: usize,
+    lanes: &'v Lanes,
+}
+
+impl Spot<'_> {
+    fn at(&self, index: &[usize]) -> usize {
+        self.first + self.scale * self.strides.iter().zip(index).map(|(stride, i)| stride * i).sum::<usize>()
+    }
+}
 
 impl Walk<'_> {
     fn nodes(&mut self, nodes: &mut [Node]) {
@@ -107,8 +121,10 @@ impl Walk<'_> {
                         self.rounds.insert(*id, if *reverse { *count - 1 - round } else { round });
                         self.nodes(body);
                         round += 1;
-                        if round >= ROUNDS && self.now > before {
-                            break;
+                        if round == ROUNDS && self.now > before && round + 2 < *count {
+                            // On to the last two, for what comes after the loop; nothing happens between.
+                            round = *count - 2;
+                            self.now += 1;
                         }
                     }
                     self.rounds.remove(id);
@@ -119,24 +135,25 @@ impl Walk<'_> {
 
     /// Notes what a phase touches; false if it may not run yet.
     fn phase(&mut self, phase: &Phase) -> bool {
-        let mut touches = Vec::new();
-        self.touches(phase, &mut |who, space, word, writes| touches.push((who, space, word, writes)));
         let now = self.now;
         let current = |list: &[Touched], word: usize| match list.get(word) {
             Some(t) if t.since == now => *t,
             _ => Touched { since: now, writer: NOBODY, reader: NOBODY },
         };
         let other = |before: Who, who: Who| before != NOBODY && (before != who || who == SEVERAL);
-        // What the phase does itself is no reason to wait: its units keep apart.
-        for (who, space, word, writes) in &touches {
-            let Some(list) = self.touched.get(space) else { continue };
-            let was = current(list, *word);
-            if other(was.writer, *who) || (*writes && other(was.reader, *who)) {
-                return false;
-            }
+        // What the phase does itself is no reason to wait: its units keep apart. So it is noted when all has been asked.
+        let mut free = true;
+        let mut touches = Vec::new();
+        self.touches(phase, &mut |who, space, word, writes| {
+            let was = current(&self.touched[space], word);
+            free &= !other(was.writer, who) && !(writes && other(was.reader, who));
+            touches.push((who, space, word, writes));
+        });
+        if !free {
+            return false;
         }
         for (who, space, word, writes) in touches {
-            let list = self.touched.entry(space).or_default();
+            let list = &mut self.touched[space];
             if list.len() <= word {
                 list.resize(word + 1, Touched { since: 0, writer: NOBODY, reader: NOBODY });
             }
@@ -152,102 +169,92 @@ impl Walk<'_> {
         (item % self.units) as Who
     }
 
-    /// Where an entry of a view is for the first row, and how rows go on from there; none where nothing can meet.
-    fn place(&self, view: &View, index: &[usize]) -> Option<(Space, usize)> {
-        let dims: usize = view.strides.iter().zip(index).map(|(stride, i)| stride * i).sum();
+    /// An operand; none where nothing can meet: a buffer that is only read.
+    fn spot<'v>(&self, view: &'v View) -> Option<Spot<'v>> {
         let loops: usize = view.loops.iter().map(|(id, stride)| stride * self.rounds.get(id).copied().unwrap_or(0)).sum();
-        let at = view.offset + dims + loops;
-        match view.base {
+        let at = view.offset + loops;
+        let (space, first, scale) = match view.base {
             Base::Local(id) => match self.homes[id.0 as usize] {
-                Home::Shared(home) => Some((Space::Shared, (home + at) * self.per_cube)),
-                Home::Spilled(home) => Some((Space::Spilled, (home + at) * self.per_cube)),
+                Home::Shared(home) => (SHARED, (home + at) * self.per_cube, self.per_cube),
+                Home::Spilled(home) => (SPILLED, (home + at) * self.per_cube, self.per_cube),
             },
-            Base::Buffer(id) => self.written.contains(&id).then_some((Space::Buffer(id), at)),
-        }
+            Base::Buffer(id) => (BUFFERS + self.written.binary_search(&id).ok()?, at, 1),
+        };
+        Some(Spot { space, first, strides: &view.strides, scale, lanes: &view.lanes })
     }
 
-    fn row(&self, view: &View, row: usize) -> usize {
-        match &view.lanes {
+    fn row(&self, lanes: &Lanes, row: usize) -> usize {
+        match lanes {
             Lanes::Unit => row,
             Lanes::Splat => 0,
             Lanes::Strided(strides) => {
-                let axes = self.tile_rows.iter().zip(strides).rev();
+                let axes = self.tile.rows.iter().zip(strides).rev();
                 axes.fold((0, row), |(at, left), (size, stride)| (at + left % size * stride, left / size)).0
             }
         }
     }
 
-    fn touch(&self, who: Who, view: &View, index: &[usize], row: usize, writes: bool, f: &mut Touch<'_>) {
-        if let Some((space, at)) = self.place(view, index) {
-            f(who, space, at + self.row(view, row), writes);
+    fn touch(&self, who: Who, spot: Option<&Spot<'_>>, index: &[usize], row: usize, writes: bool, f: &mut Touch<'_>) {
+        if let Some(spot) = spot {
+            f(who, spot.space, spot.at(index) + self.row(spot.lanes, row), writes);
         }
     }
 
     fn touches(&self, phase: &Phase, f: &mut Touch<'_>) {
         match phase {
             Phase::Map(map) => self.map(map, f),
-            Phase::MapSum(map) => {
-                let results = map.results() * self.per_cube;
-                each(&kept(map), &mut |out, index| {
-                    let full = full(map, index);
-                    for row in 0..self.rows {
-                        let item = out * self.per_cube + row;
-                        for (s, store) in map.folds.iter().enumerate() {
-                            for part in 0..map.split {
-                                f(self.unit(item), Space::Scratch, (s * map.split + part) * results + item, false);
-                            }
-                            self.touch(self.unit(item), &store.to, &full, row, true, f);
-                        }
-                    }
-                });
-            }
+            Phase::MapSum(map) => self.map_sum(map, f),
             Phase::Gemm(gemm) => self.gemm(gemm, f),
             Phase::GemmSum(gemm) => self.gemm_sum(gemm, f),
-            Phase::Copy(copy) => self.entries(&copy.dims, f, |who, index, row, f| {
-                self.touch(who, &copy.from, index, row, false, f);
-                self.touch(who, &copy.to, index, row, true, f);
-            }),
-            Phase::Sort(sort) => {
-                let dims = [&sort.dims[..], &[sort.n]].concat();
-                each(&dims, &mut |_, index| {
-                    for row in 0..self.rows {
-                        self.touch(SEVERAL, &sort.from, index, row, false, f);
-                        self.touch(SEVERAL, &sort.to, index, row, true, f);
-                    }
+            Phase::Copy(copy) => {
+                let [from, to] = [&copy.from, &copy.to].map(|view| self.spot(view));
+                self.entries(&copy.dims, |who, index, row| {
+                    self.touch(who, from.as_ref(), index, row, false, f);
+                    self.touch(who, to.as_ref(), index, row, true, f);
                 });
             }
-            Phase::Gather(gather) => self.entries(&gather.dims, f, |who, index, row, f| {
-                self.touch(who, &gather.at, index, row, false, f);
-                self.axis(who, &gather.from, index, (gather.size, gather.stride), row, &[false], f);
-                self.touch(who, &gather.to, index, row, true, f);
-            }),
+            Phase::Sort(sort) => {
+                let [from, to] = [&sort.from, &sort.to].map(|view| self.spot(view));
+                self.entries(&[&sort.dims[..], &[sort.n]].concat(), |_, index, row| {
+                    self.touch(SEVERAL, from.as_ref(), index, row, false, f);
+                    self.touch(SEVERAL, to.as_ref(), index, row, true, f);
+                });
+            }
+            Phase::Gather(gather) => {
+                let [from, at, to] = [&gather.from, &gather.at, &gather.to].map(|view| self.spot(view));
+                self.entries(&gather.dims, |who, index, row| {
+                    self.touch(who, at.as_ref(), index, row, false, f);
+                    self.along(who, from.as_ref(), index, (gather.size, gather.stride), row, &[false], f);
+                    self.touch(who, to.as_ref(), index, row, true, f);
+                });
+            }
             Phase::Scatter(scatter) => self.scatter(scatter, f),
         }
     }
 
     /// Places that a number decides: all that it might be.
     #[expect(clippy::too_many_arguments, reason = "an operand and who touches it how")]
-    fn axis(
+    fn along(
         &self,
         who: Who,
-        view: &View,
+        spot: Option<&Spot<'_>>,
         index: &[usize],
         (size, stride): (usize, usize),
         row: usize,
         how: &[bool],
         f: &mut Touch<'_>,
     ) {
-        let Some((space, at)) = self.place(view, index) else { return };
-        let step = if matches!(view.base, Base::Local(_)) { stride * self.per_cube } else { stride };
+        let Some(spot) = spot else { return };
+        let first = spot.at(index) + self.row(spot.lanes, row);
         for place in 0..size {
-            how.iter().for_each(|writes| f(who, space, at + place * step + self.row(view, row), *writes));
+            how.iter().for_each(|writes| f(who, spot.space, first + place * stride * spot.scale, *writes));
         }
     }
 
-    fn entries(&self, dims: &[usize], f: &mut Touch<'_>, mut touch: impl FnMut(Who, &[usize], usize, &mut Touch<'_>)) {
+    fn entries(&self, dims: &[usize], mut touch: impl FnMut(Who, &[usize], usize)) {
         each(dims, &mut |entry, index| {
             for row in 0..self.rows {
-                touch(self.unit(entry * self.per_cube + row), index, row, f);
+                touch(self.unit(entry * self.per_cube + row), index, row);
             }
         });
     }
@@ -260,10 +267,13 @@ impl Walk<'_> {
             .iter()
             .zip(needed)
             .filter_map(|(instr, needed)| match instr {
-                crate::kernel::Instr::Load(load) if needed => Some(*load),
+                Instr::Load(load) if needed => Some(*load),
                 _ => None,
             })
             .collect();
+        let loads: Vec<_> = loads.iter().filter_map(|load| self.spot(&map.loads[*load as usize])).collect();
+        let sets: Vec<_> = map.sets.iter().filter_map(|store| self.spot(&store.to)).collect();
+        let folds: Vec<_> = map.folds.iter().map(|store| self.spot(&store.to)).collect();
         let reduced: Vec<usize> = map.reduced.iter().map(|d| map.dims[*d]).collect();
         let results = map.results() * self.per_cube;
         each(&kept(map), &mut |out, outer| {
@@ -272,22 +282,39 @@ impl Walk<'_> {
                 map.reduced.iter().zip(inner).for_each(|(d, i)| full[*d] = *i);
                 for row in 0..self.rows {
                     let who = self.unit(out * self.per_cube + row + entry % map.split * results);
-                    loads.iter().for_each(|load| self.touch(who, &map.loads[*load as usize], &full, row, false, f));
-                    map.sets.iter().for_each(|store| self.touch(who, &store.to, &full, row, true, f));
+                    loads.iter().for_each(|load| self.touch(who, Some(load), &full, row, false, f));
+                    sets.iter().for_each(|set| self.touch(who, Some(set), &full, row, true, f));
                 }
             });
             map.reduced.iter().for_each(|d| full[*d] = 0);
             for row in 0..self.rows {
                 let item = out * self.per_cube + row;
-                for (s, store) in map.folds.iter().enumerate() {
+                for (s, fold) in folds.iter().enumerate() {
                     if map.split == 1 {
-                        self.touch(self.unit(item), &store.to, &full, row, true, f);
+                        self.touch(self.unit(item), fold.as_ref(), &full, row, true, f);
                         continue;
                     }
                     for part in 0..map.split {
                         let word = (s * map.split + part) * results + item;
-                        f(self.unit(part * results + item), Space::Scratch, word, true);
+                        f(self.unit(part * results + item), SCRATCH, word, true);
                     }
+                }
+            }
+        });
+    }
+
+    fn map_sum(&self, map: &MapPhase, f: &mut Touch<'_>) {
+        let results = map.results() * self.per_cube;
+        let folds: Vec<_> = map.folds.iter().map(|store| self.spot(&store.to)).collect();
+        each(&kept(map), &mut |out, index| {
+            let full = full(map, index);
+            for row in 0..self.rows {
+                let item = out * self.per_cube + row;
+                for (s, fold) in folds.iter().enumerate() {
+                    for part in 0..map.split {
+                        f(self.unit(item), SCRATCH, (s * map.split + part) * results + item, false);
+                    }
+                    self.touch(self.unit(item), fold.as_ref(), &full, row, true, f);
                 }
             }
         });
@@ -297,28 +324,34 @@ impl Walk<'_> {
         let gemm = &phase.gemm;
         let (blocks, groups) = (phase.blocks(), phase.groups);
         let per_split = phase.batch() * blocks * groups;
+        let src = self.spot(&gemm.src);
+        let ends = self.ends(phase);
+        let mut at = vec![0; gemm.batch.len() + gemm.m.len() + 1];
+        let last = at.len() - 1;
         each(&gemm.batch, &mut |b, batch| {
+            at[..batch.len()].copy_from_slice(batch);
             each(&gemm.m, &mut |m, index| {
+                at[batch.len()..last].copy_from_slice(index);
                 for row in 0..self.rows {
                     let block = (m * self.per_cube + row) / phase.block;
                     let first = (b * blocks + block) * groups;
                     for k in 0..gemm.k {
                         let part = k / phase.chunk();
                         let who = if groups > 1 { SEVERAL } else { self.unit(part * per_split + first) };
-                        self.touch(who, &gemm.src, &[batch, index, &[k]].concat(), row, false, f);
+                        at[last] = k;
+                        self.touch(who, src.as_ref(), &at, row, false, f);
                     }
                     for group in 0..groups {
                         let (n, count) = phase.outputs(group);
                         for n in n..n + count {
+                            at[last] = n;
                             if phase.split == 1 {
-                                let who = self.unit(first + group);
-                                let at = [batch, index, &[n]].concat();
-                                self.finish(who, phase, batch, &at, n, row, f);
+                                self.finish(self.unit(first + group), phase, &ends, &at, row, f);
                                 continue;
                             }
                             for part in 0..phase.split {
                                 let who = self.unit(part * per_split + first + group);
-                                f(who, Space::Scratch, phase.partial(part, b, m * self.per_cube + row, n), true);
+                                f(who, SCRATCH, phase.partial(part, b, m * self.per_cube + row, n), true);
                             }
                         }
                     }
@@ -329,35 +362,44 @@ impl Walk<'_> {
 
     fn gemm_sum(&self, phase: &GemmPhase, f: &mut Touch<'_>) {
         let gemm = &phase.gemm;
+        let ends = self.ends(phase);
         each(&gemm.batch, &mut |b, batch| {
             each(&gemm.m, &mut |m, index| {
                 for row in 0..self.rows {
+                    let mut at = [batch, index, &[0]].concat();
                     for n in 0..gemm.n {
                         let item = phase.partial(0, b, m * self.per_cube + row, n);
                         let who = self.unit(item);
                         for part in 0..phase.split {
-                            f(who, Space::Scratch, item + part * phase.results(), false);
+                            f(who, SCRATCH, item + part * phase.results(), false);
                         }
-                        self.finish(who, phase, batch, &[batch, index, &[n]].concat(), n, row, f);
+                        *at.last_mut().expect("the outputs' dimension") = n;
+                        self.finish(who, phase, &ends, &at, row, f);
                     }
                 }
             });
         });
     }
 
-    #[expect(clippy::too_many_arguments, reason = "an entry of a product, by all its indices")]
-    fn finish(&self, who: Who, phase: &GemmPhase, batch: &[usize], at: &[usize], n: usize, row: usize, f: &mut Touch<'_>) {
-        if let Some(bias) = &phase.gemm.bias {
-            self.touch(who, bias, &[batch, &[n]].concat(), row, false, f);
+    /// A product's bias and result.
+    fn ends<'v>(&self, phase: &'v GemmPhase) -> [Option<Spot<'v>>; 2] {
+        [phase.gemm.bias.as_ref().and_then(|bias| self.spot(bias)), self.spot(&phase.gemm.dst)]
+    }
+
+    fn finish(&self, who: Who, phase: &GemmPhase, [bias, dst]: &[Option<Spot<'_>>; 2], at: &[usize], row: usize, f: &mut Touch<'_>) {
+        if bias.is_some() {
+            let index = [&at[..phase.gemm.batch.len()], &at[at.len() - 1..]].concat();
+            self.touch(who, bias.as_ref(), &index, row, false, f);
         }
         if phase.gemm.accumulate {
-            self.touch(who, &phase.gemm.dst, at, row, false, f);
+            self.touch(who, dst.as_ref(), at, row, false, f);
         }
-        self.touch(who, &phase.gemm.dst, at, row, true, f);
+        self.touch(who, dst.as_ref(), at, row, true, f);
     }
 
     fn scatter(&self, phase: &ScatterPhase, f: &mut Touch<'_>) {
         let scatter = &phase.scatter;
+        let [from, places, to] = [&scatter.from, &scatter.at, &scatter.to].map(|view| self.spot(view));
         let sizes = |of: &[usize]| of.iter().map(|d| scatter.dims[*d]).collect::<Vec<_>>();
         each(&sizes(&phase.kept), &mut |out, outer| {
             let mut full = vec![0; scatter.dims.len()];
@@ -366,16 +408,14 @@ impl Walk<'_> {
                 phase.serial.iter().zip(inner).for_each(|(d, i)| full[*d] = *i);
                 for row in 0..self.rows {
                     let who = self.unit(out * self.per_cube + row);
-                    self.touch(who, &scatter.from, &full, row, false, f);
-                    self.touch(who, &scatter.at, &full, row, false, f);
-                    self.axis(who, &scatter.to, &full, (scatter.size, scatter.stride), row, &[false, true], f);
+                    self.touch(who, from.as_ref(), &full, row, false, f);
+                    self.touch(who, places.as_ref(), &full, row, false, f);
+                    self.along(who, to.as_ref(), &full, (scatter.size, scatter.stride), row, &[false, true], f);
                 }
             });
         });
     }
 }
-
-type Touch<'a> = dyn FnMut(Who, Space, usize, bool) + 'a;
 
 fn kept(map: &MapPhase) -> Vec<usize> {
     map.kept.iter().map(|d| map.dims[*d]).collect()
