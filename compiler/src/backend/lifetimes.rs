@@ -12,7 +12,15 @@ pub(super) struct Plan {
 /// Places for the buffers that are picked, of these sizes. Buffers that live at the same time get places that do not
 /// overlap; large ones choose first, each takes the lowest place that is free.
 pub(super) fn plan(program: &Program, sizes: &[usize], pick: impl Fn(usize) -> bool) -> Plan {
-    let spans = lifetimes(program);
+    fit(&lifetimes(program), sizes, pick)
+}
+
+/// Likewise, with no place for more than one.
+pub(super) fn side_by_side(sizes: &[usize], pick: impl Fn(usize) -> bool) -> Plan {
+    fit(&vec![Some((0, 0)); sizes.len()], sizes, pick)
+}
+
+fn fit(spans: &[Option<Span>], sizes: &[usize], pick: impl Fn(usize) -> bool) -> Plan {
     let mut order: Vec<usize> = (0..sizes.len()).filter(|b| pick(*b) && spans[*b].is_some()).collect();
     order.sort_by_key(|b| (std::cmp::Reverse(sizes[*b]), *b));
     let mut offsets = vec![0; sizes.len()];

@@ -15,6 +15,7 @@ use super::plan::{Around, Home, Layout};
 
 /// Phases in order, with the places of barriers.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are phases")]
 pub(super) enum Node {
     Phase { phase: Phase, waits: bool },
     Loop { id: LoopId, count: usize, reverse: bool, body: Vec<Node> },
@@ -78,8 +79,9 @@ struct Walk<'a> {
     touched: Vec<Vec<Touched>>,
 }
 
-/// Rounds of a loop that are looked at where each has a barrier: what a round leaves to the next but one is behind it.
-const ROUNDS: usize = 3;
+/// Rounds of a loop that are looked at, and then its last, where each has a barrier: what a round leaves to the next but one is
+/// behind it, and all rounds are alike.
+const ROUNDS: usize = 2;
 
 /// Who touches which number of a space, and whether it is written.
 type Touch<'a> = dyn FnMut(Who, Space, usize, bool) + 'a;
@@ -121,9 +123,9 @@ impl Walk<'_> {
                         self.rounds.insert(*id, if *reverse { *count - 1 - round } else { round });
                         self.nodes(body);
                         round += 1;
-                        if round == ROUNDS && self.now > before && round + 2 < *count {
-                            // On to the last two, for what comes after the loop; nothing happens between.
-                            round = *count - 2;
+                        if round == ROUNDS && self.now > before && round < *count {
+                            // On to the last, for what comes after the loop; nothing is left of the one before it.
+                            round = *count - 1;
                             self.now += 1;
                         }
                     }
@@ -146,7 +148,7 @@ impl Walk<'_> {
         let mut touches = Vec::new();
         self.touches(phase, &mut |who, space, word, writes| {
             let was = current(&self.touched[space], word);
-            free &= !other(was.writer, who) && !(writes && other(was.reader, who));
+            free &= !(other(was.writer, who) || writes && other(was.reader, who));
             touches.push((who, space, word, writes));
         });
         if !free {
@@ -386,7 +388,15 @@ impl Walk<'_> {
         [phase.gemm.bias.as_ref().and_then(|bias| self.spot(bias)), self.spot(&phase.gemm.dst)]
     }
 
-    fn finish(&self, who: Who, phase: &GemmPhase, [bias, dst]: &[Option<Spot<'_>>; 2], at: &[usize], row: usize, f: &mut Touch<'_>) {
+    fn finish(
+        &self,
+        who: Who,
+        phase: &GemmPhase,
+        [bias, dst]: &[Option<Spot<'_>>; 2],
+        at: &[usize],
+        row: usize,
+        f: &mut Touch<'_>,
+    ) {
         if bias.is_some() {
             let index = [&at[..phase.gemm.batch.len()], &at[at.len() - 1..]].concat();
             self.touch(who, bias.as_ref(), &index, row, false, f);

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use cubecl::Compiler;
 use cubecl::ir::{
-    AddressType, Arithmetic, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType, FloatKind, FmaOperator,
-    If, IndexAssignOperator, IndexOperator, Instruction, NonSemantic, Operation, Operator, RangeLoop, Scope, Select, StorageType,
-    Synchronization, Type, UIntKind, UnaryOperator, Variable, VariableKind, VectorInitOperator,
+    AddressType, Arithmetic, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType, FloatKind,
+    FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, NonSemantic, Operation, Operator, RangeLoop, Scope, Select,
+    StorageType, Synchronization, Type, UIntKind, UnaryOperator, Variable, VariableKind, VectorInitOperator,
 };
 use cubecl::prelude::{CubeDim, ExecutionMode, KernelBuilder, KernelSettings};
 use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
@@ -285,11 +285,11 @@ impl Code {
     }
 
     /// An index as a number, or a number, rounded towards zero, as an index.
-    pub(super) fn to_number(&mut self, i: Val) -> Val {
+    pub(super) fn number_of(&mut self, i: Val) -> Val {
         self.compute(F32, Operator::Cast(UnaryOperator { input: i.0 }))
     }
 
-    pub(super) fn to_index(&mut self, x: Val) -> Val {
+    pub(super) fn index_of(&mut self, x: Val) -> Val {
         self.compute(U32, Operator::Cast(UnaryOperator { input: x.0 }))
     }
 
@@ -429,16 +429,23 @@ pub(super) fn text(kernel: KernelDefinition, target: Target) -> Result<(String, 
             let mut compiler = CppCompiler::<CudaDialect<CudaWmmaCompiler>>::default();
             let compiled = compiler.compile(kernel, &options, ExecutionMode::Unchecked, address).map_err(|e| format!("{e:?}"))?;
             let shared = compiled.shared_memory_size();
-            Ok((compiled.to_string(), shared))
+            Ok((with_all_registers(&compiled.to_string()), shared))
         }
         Target::Wgsl => {
             let mut compiler = cubecl_wgpu::WgslCompiler::default();
-            let compiled = compiler
-                .compile(kernel, &Default::default(), ExecutionMode::Unchecked, address)
-                .map_err(|e| format!("{e:?}"))?;
+            let compiled =
+                compiler.compile(kernel, &Default::default(), ExecutionMode::Unchecked, address).map_err(|e| format!("{e:?}"))?;
             let shared = compiled.shared_memory_bytes();
             Ok((compiled.to_string(), shared))
         }
+    }
+}
+
+/// A cube has a processor to itself: with more cubes in mind, the assembler would rather spill than take registers.
+fn with_all_registers(text: &str) -> String {
+    match text.split_once("__launch_bounds__(").and_then(|(before, after)| Some((before, after.split_once(')')?))) {
+        Some((before, (units, after))) => format!("{before}__launch_bounds__({units}, 1) {after}"),
+        None => text.to_string(),
     }
 }
 

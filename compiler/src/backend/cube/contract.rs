@@ -205,7 +205,13 @@ impl Lists<'_> {
 }
 
 /// Where an entry of a buffer's view is.
-pub(super) fn place(code: &mut Code, buffers: &Buffers, loops: &LoopVars, view: &View, at: &[Val]) -> (super::builder::List, Val) {
+pub(super) fn place(
+    code: &mut Code,
+    buffers: &Buffers,
+    loops: &LoopVars,
+    view: &View,
+    at: &[Val],
+) -> (super::builder::List, Val) {
     let Base::Buffer(id) = view.base else { unreachable!("the verifier lets only buffers pass") };
     let (list, start) = start(code, buffers, id);
     let mut place = code.add(index(view.offset), start);

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use cubecl::prelude::{CubeCount, KernelId, KernelLauncher, Runtime, StorageType};
 use cubecl::prelude::{ArrayArg, ComputeClient};
+use cubecl::prelude::{CubeCount, KernelId, KernelLauncher, Runtime, StorageType};
 use cubecl::server::Handle;
 use cubecl_runtime::kernel::{CubeKernel, KernelDefinition, KernelMetadata};
 
 use super::builder::{address_type, binding_type, settings};
 use super::emitted::{Action, Arena, Place, Scalar};
-use super::launch::{EmitError, Launch, Planned};
+use super::launch::{EmitError, Launch, Planned, Resident};
 use super::plan::{Buffers, Limits};
 use crate::kernel::{BufferId, BufferKind, LoopId, Program, Work};
 use crate::random;
@@ -41,6 +41,7 @@ pub struct Instance<R: Runtime> {
     kernels: Vec<DeviceKernel>,
     prepare: Vec<Action>,
     steps: Vec<Action>,
+    advance: Vec<Action>,
     program: String,
     inputs: Vec<BufferId>,
     outputs: Vec<BufferId>,
@@ -77,10 +78,9 @@ pub fn limits<R: Runtime>(client: &ComputeClient<R>) -> Limits {
 }
 
 impl<R: Runtime> Instance<R> {
-    /// Plans a program for the client's device and allocates what it needs. `resident` says which inputs stay there from
-    /// call to call.
-    pub fn new(client: ComputeClient<R>, program: &Program, resident: &[bool]) -> Result<Instance<R>, DeviceError> {
-        let Planned { buffers, launches, prepare, steps, .. } = Planned::new(program, &limits(&client), resident)?;
+    /// Plans a program for the client's device and allocates what it needs.
+    pub fn new(client: ComputeClient<R>, program: &Program, resident: &Resident) -> Result<Instance<R>, DeviceError> {
+        let Planned { buffers, launches, prepare, steps, advance, .. } = Planned::new(program, &limits(&client), resident)?;
         let most = client.properties().memory.max_page_size as usize;
         for (arena, len) in Arena::ALL.into_iter().zip(buffers.arenas) {
             if 4 * len > most {
@@ -106,6 +106,7 @@ impl<R: Runtime> Instance<R> {
             kernels,
             prepare,
             steps,
+            advance,
             program: program.name.clone(),
             inputs: program.inputs.clone(),
             outputs: program.outputs.clone(),
@@ -153,13 +154,37 @@ impl<R: Runtime> Instance<R> {
         ran
     }
 
+    /// Outputs become the inputs that they update, on the device.
+    pub fn advance(&mut self) -> Result<(), DeviceError> {
+        let actions = std::mem::take(&mut self.advance);
+        let ran = self.actions(&actions, &mut BTreeMap::new(), 0, 0);
+        self.advance = actions;
+        ran
+    }
+
+    /// Gives a draw's numbers instead of generating them, or generates them again.
+    pub fn set_draw(&mut self, name: &str, numbers: Option<&[f32]>) -> Result<(), DeviceError> {
+        let draw = self.draws.iter().position(|draw| draw.name == name).ok_or_else(|| DeviceError::NoDraw(name.to_owned()))?;
+        self.draws[draw].given = numbers.is_some();
+        for (to, numbers) in self.draws[draw].to.clone().into_iter().zip(numbers.iter().cycle()) {
+            let place = self.host_mut(to);
+            if place.len() != numbers.len() {
+                let (expected, found) = (place.len(), numbers.len());
+                return Err(DeviceError::DrawLength { name: name.to_owned(), expected, found });
+            }
+            place.copy_from_slice(numbers);
+        }
+        Ok(())
+    }
+
     /// The numbers of an output, row-major, when all that was launched has run.
     pub fn output(&self, output: usize) -> Result<Vec<f32>, DeviceError> {
         let Place { arena, offset, len } = self.places[self.outputs[output].0 as usize];
         // A failed launch says so here; a read after it would give what was there before.
         cubecl::future::block_on(self.client.sync()).map_err(|e| DeviceError::Failed(e.to_string()))?;
         let total = self.lens[arena as usize];
-        let part = self.arenas[arena as usize].clone().offset_start(4 * offset as u64).offset_end(4 * (total - offset - len) as u64);
+        let part =
+            self.arenas[arena as usize].clone().offset_start(4 * offset as u64).offset_end(4 * (total - offset - len) as u64);
         let bytes = self.client.read_one(part).map_err(|e| DeviceError::Failed(e.to_string()))?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
     }
@@ -175,7 +200,13 @@ impl<R: Runtime> Instance<R> {
         }
     }
 
-    fn actions(&mut self, list: &[Action], rounds: &mut BTreeMap<LoopId, usize>, seed: u64, step: u64) -> Result<(), DeviceError> {
+    fn actions(
+        &mut self,
+        list: &[Action],
+        rounds: &mut BTreeMap<LoopId, usize>,
+        seed: u64,
+        step: u64,
+    ) -> Result<(), DeviceError> {
         for action in list {
             match action {
                 Action::Launch(i) => self.launch(*i, rounds, seed, step),

@@ -23,7 +23,7 @@ pub enum Arena {
     Weights,
     /// What lives inside of a run; also locals that do not fit on chip.
     Work,
-    /// Inputs and outputs of a call.
+    /// Inputs and outputs of a call, and random draws, which may be given.
     Io,
 }
 
@@ -60,6 +60,8 @@ pub struct Emitted {
     /// To be run when parameters have changed.
     pub prepare: Vec<Action>,
     pub steps: Vec<Action>,
+    /// Launched when outputs are to become the inputs that they update.
+    pub advance: Vec<Action>,
     /// What the plan decided and why, for `wmc explain`.
     pub notes: Vec<Note>,
 }

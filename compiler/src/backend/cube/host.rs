@@ -2,8 +2,8 @@
 //! runtime would, with numbers from a file. The emulator (`tests/emulate`) is what it is compiled with.
 //!
 //! The file that it reads has, for every draw, the two halves of its key and whether its numbers are given; then the
-//! arenas of parameters and of inputs and outputs, then the numbers of given draws; all of 32 bits. The file that it writes
-//! has the outputs, one after the other.
+//! arenas of parameters and of inputs and outputs; all of 32 bits. The file that it writes has the outputs, one after the
+//! other. From the second run on, outputs that update inputs have become them.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ impl Emitted {
         for kernel in &self.kernels {
             launch(&mut text, kernel);
         }
-        for (name, actions) in [("prepare", &self.prepare), ("steps", &self.steps)] {
+        for (name, actions) in [("prepare", &self.prepare), ("steps", &self.steps), ("advance", &self.advance)] {
             let _ = writeln!(text, "static void {name}() {{");
             list(&mut text, actions, self);
             text += "}\n";
@@ -39,14 +39,7 @@ impl Emitted {
             let i = arena as usize;
             let _ = writeln!(text, "  read(arenas[{i}], {}, in);", self.arenas[i]);
         }
-        for (d, draw) in self.draws.iter().enumerate() {
-            for to in &draw.to {
-                let place = &self.buffers[to.0 as usize];
-                let at = format!("arenas[{}] + {}", place.arena as usize, place.offset);
-                let _ = writeln!(text, "  if (keys[{}]) read({at}, {}, in);", 3 * d + 2, place.len);
-            }
-        }
-        text += "  fclose(in);\n  prepare();\n  for (int i = 0; i < (count > 3 ? atoi(arguments[3]) : 1); i++) steps();\n";
+        text += "  fclose(in);\n  prepare();\n  steps();\n  for (int i = 1; i < (count > 3 ? atoi(arguments[3]) : 1); i++) {\n    advance();\n    prepare();\n    steps();\n  }\n";
         text += "  FILE *out = fopen(arguments[2], \"wb\");\n";
         for id in &self.outputs {
             let place = &self.buffers[id.0 as usize];
@@ -68,17 +61,14 @@ impl Emitted {
         }
         let mut arenas = self.arenas.map(|len| vec![f32::NAN; len]);
         let constants = self.constants.iter().map(|(id, numbers)| (id, numbers));
-        for (id, numbers) in self.inputs.iter().zip(inputs).chain(constants) {
+        let draws =
+            self.draws.iter().enumerate().flat_map(|(d, draw)| draw.to.iter().filter_map(move |to| Some((to, given(d)?))));
+        for (id, numbers) in self.inputs.iter().zip(inputs).chain(constants).chain(draws) {
             let place = &self.buffers[id.0 as usize];
             arenas[place.arena as usize][place.offset..place.offset + place.len].copy_from_slice(numbers);
         }
         let numbers = arenas[Arena::Parameters as usize].iter().chain(&arenas[Arena::Io as usize]);
         numbers.for_each(|x| bytes.extend(x.to_le_bytes()));
-        for (d, draw) in self.draws.iter().enumerate() {
-            for _ in &draw.to {
-                given(d).into_iter().flatten().for_each(|x| bytes.extend(x.to_le_bytes()));
-            }
-        }
         bytes
     }
 

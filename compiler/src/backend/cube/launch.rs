@@ -11,7 +11,7 @@ use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note,
 use super::pack::PackPlan;
 use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt};
 use super::random::RandomPlan;
-use super::tile::TilePlan;
+use super::tile::{TilePlan, start};
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EmitError {
@@ -28,8 +28,17 @@ pub enum EmitError {
 /// Cubes along an axis that every device takes.
 const MOST_CUBES: usize = 65535;
 
-/// A program as text for a device. `resident` says which inputs stay on the device from call to call.
-pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &[bool]) -> Result<Emitted, EmitError> {
+/// Inputs and outputs that are on the device for longer than a call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Inputs that stay there from call to call.
+    pub inputs: Vec<usize>,
+    /// Outputs that become inputs, of the same size, when the caller says so.
+    pub updates: Vec<(usize, usize)>,
+}
+
+/// A program as text for a device.
+pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resident) -> Result<Emitted, EmitError> {
     let planned = Planned::new(program, limits, resident)?;
     let mut kernels = Vec::new();
     for launch in &planned.launches {
@@ -69,6 +78,7 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &[bool
         kernels,
         prepare: planned.prepare,
         steps: planned.steps,
+        advance: planned.advance,
         notes: planned.notes,
     })
 }
@@ -80,16 +90,17 @@ pub(super) struct Planned {
     pub(super) launches: Vec<Launch>,
     pub(super) prepare: Vec<Action>,
     pub(super) steps: Vec<Action>,
+    pub(super) advance: Vec<Action>,
     pub(super) notes: Vec<Note>,
 }
 
 impl Planned {
-    pub(super) fn new(program: &Program, limits: &Limits, resident: &[bool]) -> Result<Planned, EmitError> {
+    pub(super) fn new(program: &Program, limits: &Limits, resident: &Resident) -> Result<Planned, EmitError> {
         verify(program)?;
         let mut planner = Planner {
             program,
             limits,
-            buffers: buffers(program, resident),
+            buffers: buffers(program, &resident.inputs),
             launches: Vec::new(),
             notes: Vec::new(),
             around: Around::new(),
@@ -98,6 +109,7 @@ impl Planned {
         let name = identifier(&program.name);
         let prepare = planner.steps(&program.prepare, &format!("{name}_prepare"))?;
         let steps = planner.steps(&program.steps, &name)?;
+        let advance = planner.advance(&resident.updates, format!("{name}_advance"))?;
         planner.buffers.arenas[Arena::Work as usize] += planner.spilled;
         let Planner { buffers, launches, notes, .. } = planner;
         for (arena, numbers) in Arena::ALL.into_iter().zip(buffers.arenas) {
@@ -105,7 +117,7 @@ impl Planned {
                 return Err(EmitError::Arena { arena: arena.name(), numbers });
             }
         }
-        Ok(Planned { buffers, launches, prepare, steps, notes })
+        Ok(Planned { buffers, launches, prepare, steps, advance, notes })
     }
 }
 
@@ -131,11 +143,42 @@ pub(super) struct Part {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program has some hundred parts: boxes would only be in the way")]
 enum PartWork {
     Tile(TilePlan),
     Contract(ContractPlan),
     Pack(PackPlan),
     Random(RandomPlan),
+    Move(Move),
+}
+
+/// Numbers from one buffer to another.
+#[derive(Debug, Clone)]
+struct Move {
+    from: BufferId,
+    to: BufferId,
+    len: usize,
+}
+
+/// Numbers that a unit moves.
+const MOVED: usize = 4;
+
+impl Move {
+    fn emit(&self, code: &mut Code, cube: Val, buffers: &Buffers) {
+        let [(from, from_start), (to, to_start)] = [self.from, self.to].map(|id| start(code, buffers, id));
+        let each = MOVED * code.units();
+        let first = code.mul(cube, index(each));
+        code.items(each, |code, item| {
+            let place = code.add(first, item);
+            let there = code.less(place, index(self.len));
+            code.when(there, |code| {
+                let at = code.add(place, from_start);
+                let value = code.load(from, at);
+                let at = code.add(place, to_start);
+                code.store(to, at, value);
+            });
+        });
+    }
 }
 
 impl Launch {
@@ -147,7 +190,7 @@ impl Launch {
         let of = |part: &Part| match &part.work {
             PartWork::Tile(tile) => tile.shared(),
             PartWork::Contract(contract) => contract.shared(),
-            PartWork::Pack(_) | PartWork::Random(_) => 0,
+            PartWork::Pack(_) | PartWork::Random(_) | PartWork::Move(_) => 0,
         };
         self.parts.iter().map(of).max().unwrap_or(0)
     }
@@ -192,6 +235,7 @@ impl Part {
             PartWork::Contract(contract) => contract.emit(code, cube, buffers, loops),
             PartWork::Pack(pack) => pack.emit(code, cube, buffers, loops),
             PartWork::Random(random) => random.emit(code, cube, buffers),
+            PartWork::Move(moved) => moved.emit(code, cube, buffers),
         }
     }
 }
@@ -214,16 +258,7 @@ impl Planner<'_> {
             match step {
                 Step::Launch(kernels) => {
                     let launch = self.launch(kernels, format!("{name}_{}", self.launches.len()));
-                    // What has nothing to do is not launched.
-                    if launch.cubes() == 0 {
-                        continue;
-                    }
-                    let cubes = launch.cubes();
-                    if cubes > MOST_CUBES {
-                        return Err(EmitError::Cubes { launch: launch.name, cubes, most: MOST_CUBES });
-                    }
-                    actions.push(Action::Launch(self.launches.len()));
-                    self.launches.push(launch);
+                    actions.extend(self.launched(launch)?);
                 }
                 Step::Loop { id, count, reverse, body } => {
                     self.around.insert(*id, *count);
@@ -237,11 +272,58 @@ impl Planner<'_> {
         Ok(actions)
     }
 
+    /// The launch that makes inputs of outputs. Those of one length have one code.
+    fn advance(&mut self, updates: &[(usize, usize)], name: String) -> Result<Vec<Action>, EmitError> {
+        let mut by_len: BTreeMap<(usize, [Arena; 2]), Vec<[BufferId; 2]>> = BTreeMap::new();
+        let mut touched: BTreeMap<Arena, bool> = BTreeMap::new();
+        let mut scalars: BTreeSet<Scalar> = BTreeSet::new();
+        for (output, input) in updates {
+            let ids = [self.program.outputs[*output], self.program.inputs[*input]];
+            let places = ids.map(|id| self.buffers.places[id.0 as usize]);
+            touched.entry(places[0].arena).or_default();
+            touched.insert(places[1].arena, true);
+            scalars.extend(ids.iter().filter(|id| self.buffers.swapped[id.0 as usize]).map(|id| Scalar::Offset(*id)));
+            by_len.entry((places[1].len, places.map(|place| place.arena))).or_default().push(ids);
+        }
+        let mut parts = Vec::new();
+        let mut first = 0;
+        for ((len, _), list) in by_len {
+            let cubes = len.div_ceil(MOVED * self.limits.units as usize);
+            let (swapped, fixed): (Vec<_>, Vec<_>) =
+                list.into_iter().partition(|ids| ids.iter().any(|id| self.buffers.swapped[id.0 as usize]));
+            for alike in swapped.into_iter().map(|ids| vec![ids]).chain([fixed]).filter(|alike| !alike.is_empty() && len > 0) {
+                let offset = |ids: &[BufferId; 2], i: usize| self.buffers.places[ids[i].0 as usize].offset;
+                let starts = [0, 1].map(|i| (alike[0][i], alike.iter().map(|ids| offset(ids, i)).collect()));
+                let names: Vec<String> = alike.iter().map(|ids| self.program.buffers[ids[1].0 as usize].name.clone()).collect();
+                let [from, to] = alike[0];
+                let starts = if alike.len() > 1 { starts.into() } else { Vec::new() };
+                first += cubes * names.len();
+                let work = PartWork::Move(Move { from, to, len });
+                parts.push(Part { first: first - cubes * names.len(), names, cubes, work, starts });
+            }
+        }
+        let bindings = bindings(touched);
+        let launch = Launch { name, units: self.limits.units, bindings, scalars: scalars.into_iter().collect(), parts };
+        self.launched(launch)
+    }
+
+    /// The action of a launch; none if it has nothing to do.
+    fn launched(&mut self, launch: Launch) -> Result<Vec<Action>, EmitError> {
+        match launch.cubes() {
+            0 => Ok(Vec::new()),
+            cubes if cubes > MOST_CUBES => Err(EmitError::Cubes { launch: launch.name, cubes, most: MOST_CUBES }),
+            _ => {
+                self.launches.push(launch);
+                Ok(vec![Action::Launch(self.launches.len() - 1)])
+            }
+        }
+    }
+
     fn launch(&mut self, kernels: &[Kernel], name: String) -> Launch {
         let mut parts = Vec::new();
         let (mut first, mut spilled) = (0, 0);
         for alike in self.alike(kernels) {
-            let (work, cubes) = self.part(&alike[0].0, &mut spilled);
+            let (work, cubes) = self.part(alike[0].0, &mut spilled);
             if cubes == 0 {
                 continue;
             }
@@ -337,10 +419,14 @@ impl Planner<'_> {
         if spills {
             touched.insert(Arena::Work, true);
         }
-        let vector = |arena: Arena| if arena == Arena::Weights { 4 } else { 1 };
-        let bindings = touched.into_iter().map(|(arena, writes)| Binding { arena, vector: vector(arena), writes });
-        (bindings.collect(), scalars.into_iter().collect())
+        (bindings(touched), scalars.into_iter().collect())
     }
+}
+
+/// The arenas that a launch touches, and whether it writes them. Weights are read four at a time.
+fn bindings(touched: BTreeMap<Arena, bool>) -> Vec<Binding> {
+    let vector = |arena: Arena| if arena == Arena::Weights { 4 } else { 1 };
+    touched.into_iter().map(|(arena, writes)| Binding { arena, vector: vector(arena), writes }).collect()
 }
 
 /// The views of a kernel.

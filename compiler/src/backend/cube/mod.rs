@@ -9,7 +9,7 @@
 //! | `plan` | places of buffers and locals, rows of a cube |
 //! | `phase` | which unit does what |
 //! | `barrier` | where units wait for each other |
-//! | `tile`, `contract`, `pack`, `random` | code of the kernels |
+//! | `tile` with `map`, `gemm`, `math`; `contract`, `pack`, `random` | code of the kernels |
 //! | `launch` | kernels of a launch as one |
 //! | `device`, `vulkan`, `cuda` | running them |
 //! | `builder` | all that knows CubeCL |
@@ -25,9 +25,15 @@ pub mod cuda;
 #[cfg(any(feature = "cuda", feature = "vulkan"))]
 pub mod device;
 mod emitted;
+#[cfg(feature = "emit")]
+mod gemm;
 mod host;
 #[cfg(feature = "emit")]
 mod launch;
+#[cfg(feature = "emit")]
+mod map;
+#[cfg(feature = "emit")]
+mod math;
 #[cfg(feature = "emit")]
 mod pack;
 #[cfg(feature = "emit")]
@@ -43,6 +49,6 @@ pub mod vulkan;
 
 pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Scalar, Target};
 #[cfg(feature = "emit")]
-pub use launch::{EmitError, emit};
+pub use launch::{EmitError, Resident, emit};
 #[cfg(feature = "emit")]
 pub use plan::Limits;

@@ -206,7 +206,7 @@ pub(super) fn needed(code: &[Instr], stores: &[&Store]) -> Vec<bool> {
 pub(super) fn gemm(gemm: &Gemm, weight: Weight, rows: usize, units: usize) -> Vec<Phase> {
     let m = gemm.m.iter().product::<usize>() * rows;
     // Blocks that leave no row over, unless they would be small.
-    let whole = (1..=8.min(m.max(1))).rev().find(|b| m % b == 0).unwrap_or(1);
+    let whole = (1..=8.min(m.max(1))).rev().find(|b| m.is_multiple_of(*b)).unwrap_or(1);
     let block = if 2 * whole > 8.min(m) { whole } else { 4 };
     let groups = gemm.n.div_ceil(weight.panel) * (weight.pitch / 4);
     // The last panel may end before its last group.

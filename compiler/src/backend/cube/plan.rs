@@ -81,15 +81,23 @@ pub(super) struct Buffers {
 /// Places are multiples of so many numbers: a line of the cache.
 const LINE: usize = 32;
 
-pub(super) fn buffers(program: &Program, resident: &[bool]) -> Buffers {
+pub(super) fn buffers(program: &Program, resident: &[usize]) -> Buffers {
     let weights = weights(program);
     let group = lifetimes::swap_groups(program);
     let swapped: Vec<bool> = (0..group.len()).map(|b| group.iter().filter(|g| **g == group[b]).count() > 1).collect();
-    let stays: BTreeSet<BufferId> = program.inputs.iter().zip(resident).filter(|(_, stays)| **stays).map(|(id, _)| *id).collect();
+    let stays: BTreeSet<BufferId> = resident.iter().map(|i| program.inputs[*i]).collect();
+    let mut drawn = BTreeSet::new();
+    each_kernel(program, &mut |kernel| {
+        if let Work::Random(random) = &kernel.work {
+            drawn.insert(random.to);
+        }
+    });
     let own = |b: usize| match &program.buffers[b].kind {
         _ if weights.contains_key(&BufferId(b as u32)) => Arena::Weights,
         BufferKind::Input if stays.contains(&BufferId(b as u32)) => Arena::Parameters,
         BufferKind::Input | BufferKind::Output => Arena::Io,
+        // A caller may give their numbers.
+        BufferKind::Temp if drawn.contains(&BufferId(b as u32)) => Arena::Io,
         BufferKind::Kept | BufferKind::Const(_) => Arena::Parameters,
         BufferKind::Temp => Arena::Work,
     };
@@ -102,7 +110,11 @@ pub(super) fn buffers(program: &Program, resident: &[bool]) -> Buffers {
     let mut totals = [0; 4];
     let mut places: Vec<Place> = (0..group.len()).map(|b| Place { arena: arenas[b], offset: 0, len: len(b) }).collect();
     for (arena, total) in Arena::ALL.into_iter().zip(&mut totals) {
-        let plan = lifetimes::plan(program, &sizes, |b| arenas[b] == arena);
+        let plan = match arena {
+            // What the caller writes is there before anything runs.
+            Arena::Io => lifetimes::side_by_side(&sizes, |b| arenas[b] == arena),
+            _ => lifetimes::plan(program, &sizes, |b| arenas[b] == arena),
+        };
         *total = plan.total;
         places.iter_mut().zip(&plan.offsets).filter(|(p, _)| p.arena == arena).for_each(|(p, at)| p.offset = *at);
     }
@@ -211,7 +223,7 @@ pub(super) fn layout(tile: &Tile, limits: &Limits) -> Layout {
     if shared <= room {
         let fits = (room / shared.max(1)).min(wanted).max(1);
         // Rows that are spread evenly leave no cube with less to do.
-        let rows_per_cube = (1..=fits).rev().find(|r| rows % r == 0 && r * 2 > fits).unwrap_or(fits);
+        let rows_per_cube = (1..=fits).rev().find(|r| rows.is_multiple_of(*r) && r * 2 > fits).unwrap_or(fits);
         return Layout { rows_per_cube, cubes: rows.div_ceil(rows_per_cube), homes, shared, spilled: 0, notes };
     }
     // What is used most for its size stays on chip.

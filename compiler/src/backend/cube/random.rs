@@ -79,7 +79,7 @@ impl RandomPlan {
             code.set(place, next);
         });
         let place = code.get(place);
-        code.to_number(place)
+        code.number_of(place)
     }
 }
 
@@ -112,7 +112,7 @@ const UNIT: f32 = 1.0 / (1 << 24) as f32;
 /// The upper 24 bits as a number in [0, 1).
 fn fraction(code: &mut Code, word: Val) -> Val {
     let bits = code.shift_right(word, 8);
-    let x = code.to_number(bits);
+    let x = code.number_of(bits);
     code.mul(x, number(UNIT))
 }
 

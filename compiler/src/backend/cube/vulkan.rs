@@ -47,7 +47,9 @@ pub fn open(index: usize) -> Result<ComputeClient<WgpuRuntime>, DeviceError> {
     let found = devices();
     let missing = |reason: String| DeviceError::NoDevice { kind: "Vulkan", index, reason };
     let device = found.get(index).ok_or_else(|| match found.len() {
-        0 => missing("no Vulkan driver has one; on Debian `apt-get install mesa-vulkan-drivers libvulkan1` has one in software".into()),
+        0 => missing(
+            "no Vulkan driver has one; on Debian `apt-get install mesa-vulkan-drivers libvulkan1` has one in software".into(),
+        ),
         n => missing(format!("there are {n}, counted from 0")),
     })?;
     // A device that is there may still refuse to be opened, which wgpu's runtime answers with a panic.
