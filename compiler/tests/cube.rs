@@ -181,13 +181,19 @@ fn outputs_become_inputs() {
         buffer %2 z: output 5
         input %0
         output %1, %2
-        steps { launch { tile a rows [5] arena 0 { map [] {
-          r0 = load %0[]
-          r1 = const 2
-          r2 = mul r0, r1
-          store %1[] = r2
-          store %2[] = r0
-        } } } }";
+        steps {
+          launch {
+            tile a rows [5] arena 0 {
+              map [] {
+                r0 = load %0[]
+                r1 = const 2
+                r2 = mul r0, r1
+                store %1[] = r2
+                store %2[] = r0
+              }
+            }
+          }
+        }";
     let program = text::parse(text).unwrap_or_else(|e| panic!("{e}"));
     let resident = Resident { inputs: vec![0], updates: vec![(0, 0)] };
     let emitted = emit(&program, CUDA, &Limits::cuda(86), &resident).unwrap_or_else(|e| panic!("{e}"));

@@ -74,10 +74,10 @@ fn random_programs() {
 fn small_models() {
     let Some(device) = device() else { return };
     let wanted = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.into());
-    let file = wanted("MODEL", "hamworld_small");
     let mut wrong = Vec::new();
-    for model in models(&project("models").join(format!("{file}.wm")), &[("O", 5), ("A", 1)]) {
-        for entry in wanted("ENTRY", "act,plan").split(',') {
+    for file in wanted("MODEL", "hamworld_small,sac").split(',') {
+        let model = models(&project("models").join(format!("{file}.wm")), &[("O", 5), ("A", 1)]).remove(0);
+        for entry in wanted("ENTRY", "act").split(',') {
             let entry = Entry::ALL.into_iter().find(|e| e.name() == entry).expect("an entry point");
             let call = Call { entry, batch: Some(1), observe: true, double: true, ..Call::default() };
             let options = Options { batch: Some(1), observe: true, ..Options::default() };
