@@ -246,7 +246,7 @@ mod tests {
         let mut all = stream.subset(0, 7, 7);
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!(stream.subset(0, 0, 7), []);
-        assert_eq!(stream.subset(0, 0, 0), []);
+        assert!(stream.subset(0, 0, 7).is_empty());
+        assert!(stream.subset(0, 0, 0).is_empty());
     }
 }
