@@ -10,7 +10,7 @@ pub fn open(index: usize) -> Result<ComputeClient<CudaRuntime>, DeviceError> {
     let missing = |reason: String| DeviceError::NoDevice { kind: "CUDA", index, reason };
     let names = if cfg!(windows) { &["nvcuda.dll"][..] } else { &["libcuda.so.1", "libcuda.so"] };
     // SAFETY: the driver's library runs nothing when it is loaded but its own set-up.
-    let driver = names.iter().find_map(|name| unsafe { libloading::Library::new(name) }.ok());
+    let driver = names.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok());
     let driver = driver.ok_or_else(|| missing(format!("the driver's library ({}) is not there", names[0])))?;
     let count = count(&driver).map_err(&missing)?;
     if index >= count {
