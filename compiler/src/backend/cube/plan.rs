@@ -206,19 +206,22 @@ pub(super) fn layout(tile: &Tile, limits: &Limits) -> Layout {
     let room = (limits.shared_bytes / 4).saturating_sub(SCRATCH);
     let lives = lives(tile);
     let mut notes = Vec::new();
+    // Entries of a row that units do at the same time.
+    let mut entries = 1;
+    each_stmt(&tile.body, &mut |stmt| {
+        let of = stmt.accesses().iter().map(|access| access.dims.iter().product::<usize>()).max();
+        entries = entries.max(of.unwrap_or(1));
+    });
     if tile.arena == 0 {
         // Nothing on chip: as many rows as keep the units busy, more where there are very many.
-        let mut entries = 1;
-        each_stmt(&tile.body, &mut |stmt| {
-            let of = stmt.accesses().iter().map(|access| access.dims.iter().product::<usize>()).max();
-            entries = entries.max(of.unwrap_or(1));
-        });
         let busy = (4 * units).div_ceil(entries).next_multiple_of(if entries == 1 { units } else { 1 });
         let rows_per_cube = busy.max(rows.div_ceil(1024)).min(rows.max(1));
         let homes = vec![Home::Shared(0); tile.locals.len()];
         return Layout { rows_per_cube, cubes: rows.div_ceil(rows_per_cube), homes, shared: 0, spilled: 0, notes };
     }
-    let wanted = rows.div_ceil(limits.processors).clamp(1, 8);
+    // Rows with little in them are taken many at a time.
+    let most = (2 * units).div_ceil(entries).max(8);
+    let wanted = rows.div_ceil(limits.processors).clamp(1, most);
     let (homes, shared) = places(tile, &lives, |_| true);
     if shared <= room {
         let fits = (room / shared.max(1)).min(wanted).max(1);
