@@ -18,6 +18,9 @@ const CHECKS: &[Check] = &[
     Check { name: "decisions", shows: "every entry point of all models runs at all tasks", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "models", "--", "--ignored", "--nocapture"] },
     Check { name: "gradients", shows: "gradients of 20,000 random programs", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "gradients", "--", "--ignored"] },
     Check { name: "kernels", shows: "every entry point of all models as kernels, at all levels, on the CPU", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "kernels", "--", "--ignored", "--nocapture"] },
+    Check { name: "cuda", shows: "every entry point of all models as CUDA, run on the processor, against the interpreter", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--features", "emit", "--test", "cube", "--", "--ignored", "--nocapture"] },
+    Check { name: "barriers", shows: "every barrier of TD-MPC2's rollout is needed: a race is found where one is left out", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--features", "emit", "--test", "gpu", "--", "--ignored", "--nocapture", "barrier"] },
+    Check { name: "nvrtc", shows: "every entry point of all models as CUDA through NVIDIA's compiler: the table of docs/gpu.md", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--features", "emit", "--test", "gpu", "--", "--ignored", "--nocapture", "nvrtc"] },
     Check { name: "bench", shows: "the tables of docs/performance.md", command: &["cargo", "bench", "--bench", "kernels"] },
     Check { name: "resume", shows: "a training that is killed 20 times ends with the same bits", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "train", "--", "--ignored"] },
 ];
