@@ -54,6 +54,7 @@ pub(crate) enum Command {
     Show(Show),
     Run(Run),
     Compile(Compile),
+    Snapshot(Snapshot),
     Explain(Explain),
     Bench(Box<Bench>),
     Train(Train),
@@ -250,13 +251,29 @@ pub(crate) struct Run {
     pub(crate) json: bool,
 }
 
-/// Compile a model: its graph programs and kernels
+/// Compile a model to an artefact that runs without its text
 ///
-/// Without `--dump`, counts the operations of every entry point. With it, prints the program after a pass.
+/// Writes DIR/NAME-TASK.wmx: the kernels of all entry points, with the tables of what goes in and out. Nothing is done where it is
+/// there already, made by this build from the same text. `--emit` writes texts to read beside it; `--dump` only prints.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Targets:
+  cpu          kernels for every processor
+  cuda:sm_86   CUDA C++ for a compute capability (sm_80 and up)
+  vulkan       WGSL
+  all          cpu, cuda:sm_86 and vulkan
+
+Texts of --emit, a file for each entry point:
+  ir           the graph program as it was lowered
+  graph        the same, simplified
+  kernels      tile programs
+  cuda, wgsl   what devices compile
+  ptx          what NVRTC makes of the CUDA text, where it is installed
+  all          all that the targets have
+
 Examples:
-  wmc compile models/hamworld.wm --task cheetah-run
+  wmc compile models/hamworld.wm --task cheetah-run -o build
+  wmc compile models/hamworld.wm --task cheetah-run -o build --emit kernels
   wmc compile models/hamworld.wm --task cheetah-run --entry train_step --dump lower
   wmc compile models/hamworld.wm --task cheetah-run --entry plan --dump cse
   wmc compile models/hamworld.wm --task cheetah-run --entry plan --dump kernels --level fused")]
@@ -283,18 +300,118 @@ pub(crate) struct Compile {
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,
 
-    /// Print the program after this pass: `lower` is the first, `simplify` is all of them until nothing changes,
-    /// `kernels` is what runs
-    #[arg(long, value_name = "PASS")]
+    /// What it is compiled for, one or several
+    #[arg(long, value_name = "TARGETS", value_delimiter = ',', default_value = "cpu", value_parser = wanted_target)]
+    pub(crate) target: Vec<Target>,
+
+    /// Texts to write beside the artefact
+    #[arg(long, value_name = "TEXTS", value_delimiter = ',')]
+    pub(crate) emit: Vec<Emit>,
+
+    /// The folder that it goes to
+    #[arg(short = 'o', long, value_name = "DIR", default_value = ".")]
+    pub(crate) out: PathBuf,
+
+    /// Print the program after this pass and write nothing: `lower` is the first, `simplify` is all of them until nothing changes,
+    /// `counts` counts its operations, `kernels` is what runs
+    #[arg(long, value_name = "PASS", conflicts_with_all = ["emit", "out", "target"])]
     pub(crate) dump: Option<String>,
 
-    /// How much goes into one kernel of `--dump kernels`
+    /// How much goes into one kernel
     #[arg(long, value_name = "LEVEL", default_value = "mega", value_parser = level())]
     pub(crate) level: Level,
 
-    /// Print how long lowering (gradients included) and simplification take
-    #[arg(long)]
+    /// Print how long the stages of `--dump` take
+    #[arg(long, requires = "dump")]
     pub(crate) time: bool,
+}
+
+/// A device that kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    Cpu,
+    /// Of a compute capability: 86.
+    Cuda(u32),
+    Vulkan,
+    All,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Target::Cpu => f.write_str("cpu"),
+            Target::Cuda(arch) => write!(f, "cuda:sm_{arch}"),
+            Target::Vulkan => f.write_str("vulkan"),
+            Target::All => f.write_str("all"),
+        }
+    }
+}
+
+/// A text that `compile` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Emit {
+    Ir,
+    Graph,
+    Kernels,
+    Cuda,
+    Ptx,
+    Wgsl,
+    All,
+}
+
+fn wanted_target(text: &str) -> Result<Target, String> {
+    let cuda = |arch: &str| arch.parse().ok().filter(|n| (80..=200).contains(n)).map(Target::Cuda);
+    match text {
+        "cpu" => Ok(Target::Cpu),
+        "vulkan" => Ok(Target::Vulkan),
+        "all" => Ok(Target::All),
+        _ => text.strip_prefix("cuda:sm_").and_then(cuda).ok_or_else(|| {
+            format!("`{text}` is no target; there are cpu, cuda:sm_86 (or another capability from 80 on), vulkan and all")
+        }),
+    }
+}
+
+/// Keep a model's kernels as text, and see what a change did to them
+///
+/// Compares the kernels of a model with those that were accepted before, in the folder `snapshots` beside the file: tile programs, and
+/// CUDA and WGSL text in builds that have it (`--features emit`). Where they differ, shows how and ends with exit code 1;
+/// nothing is written without `--accept`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc snapshot models/hamworld.wm --task cheetah-run --accept      keep them
+  wmc snapshot models/hamworld.wm --task cheetah-run               after a change: what it did to them
+  wmc snapshot models/hamworld.wm --task cheetah-run --entry plan  one entry point alone")]
+pub(crate) struct Snapshot {
+    /// The `.wm` file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// The model, where the file has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(crate) roots: Roots,
+
+    /// One entry point; all of them otherwise
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Option<String>,
+
+    /// Keep the kernels as they are now
+    #[arg(long)]
+    pub(crate) accept: bool,
+
+    /// The folder of the snapshots, if not the one beside the file
+    #[arg(short = 'o', long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Unchanged lines that are shown around a change
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) context: usize,
 }
 
 /// Show what a model's kernels do and cost

@@ -122,6 +122,7 @@ fn help_tells_the_exit_codes_and_has_examples() {
         "show",
         "run",
         "compile",
+        "snapshot",
         "explain",
         "train",
         "eval",

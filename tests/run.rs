@@ -383,7 +383,7 @@ fn dumps_are_programs() {
 
 #[test]
 fn counts_and_what_cannot_be_compiled() {
-    let ran = wmc(&["compile", LEAPFROG, "--task", "cartpole-swingup"]);
+    let ran = wmc(&["compile", LEAPFROG, "--task", "cartpole-swingup", "--dump", "counts"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     for entry in ["act", "plan", "train_step", "evaluate", "init"] {
         assert!(ran.out.contains(&format!("Leapfrog {entry}: ")), "{}", ran.out);

@@ -1,6 +1,7 @@
 //! From a checked model to graph programs: lowering, differentiation, simplification, and an interpreter that is the
 //! oracle for everything faster.
 
+pub mod artefact;
 pub mod backend;
 pub mod composite;
 pub mod grad;

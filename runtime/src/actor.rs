@@ -37,7 +37,11 @@ impl Actor {
     /// Acts as in training (with exploration) or as in evaluation, in `batch` environments at once.
     pub fn new(model: &Model, training: bool, batch: usize, state: &State, compute: Compute) -> Result<Actor, Error> {
         let entry = if training { Entry::Act } else { Entry::Plan };
-        let mut program = Program::new(model, entry, Some(batch), compute)?;
+        Actor::of(Program::new(model, entry, Some(batch), compute)?, model, batch, state)
+    }
+
+    /// Acts by an entry point that is ready to run.
+    pub(crate) fn of(mut program: Program, model: &Model, batch: usize, state: &State) -> Result<Actor, Error> {
         let layout = Layout::of(model)?;
         let followed = followed(&program, &layout)?;
         let mut carries = Vec::new();

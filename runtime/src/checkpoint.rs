@@ -101,7 +101,7 @@ fn sync(folder: &Path) -> Result<(), Error> {
     File::open(folder).and_then(|f| f.sync_all()).map_err(|e| Error::file(folder, e))
 }
 
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -1,10 +1,14 @@
 //! A trained model as a library: an observation in, an action out, and the memory carried between them.
 
+use std::path::Path;
+
+use compiler::artefact::Artefact;
+use compiler::lower::Entry;
 use dsl::hir::Model;
 
-use crate::Error;
 use crate::actor::{Actor, to_task};
-use crate::program::{Compute, State, acting};
+use crate::program::{Compute, Program, State, acting};
+use crate::{Error, checkpoint};
 
 /// Decides for one environment. No file, no clock and no network is touched once it is there.
 #[derive(Debug)]
@@ -24,6 +28,24 @@ impl Policy {
         let state = acting(model, learnt)?;
         let mut actor = Actor::new(model, false, 1, &state, compute)?;
         actor.progress(progress)?;
+        Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true, told: true })
+    }
+
+    /// From a compiled model and a checkpoint of a training of the same model: no text is needed.
+    pub fn load(artefact: &Path, checkpoint: &Path, seed: u64, threads: usize) -> Result<Policy, Error> {
+        let bytes = std::fs::read(artefact).map_err(|e| Error::file(artefact, e))?;
+        let refused = |reason: &dyn std::fmt::Display| Error::file(artefact, reason);
+        let compiled = Artefact::read(&bytes).map_err(|e| refused(&e))?;
+        if let Some(batch) = compiled.about.batch.filter(|b| *b != 1) {
+            return Err(refused(&format!("it was compiled for {batch} environments at once: compile it without `--batch`")));
+        }
+        let plan =
+            compiled.entry(Entry::Plan).ok_or_else(|| refused(&"it has no entry point `plan`: compile it without `--entry`"))?;
+        let model = &compiled.model;
+        let (manifest, snapshot) = checkpoint::read(checkpoint, &compiled.about.fingerprint)?;
+        let state = acting(model, &snapshot.learnt)?;
+        let mut actor = Actor::of(Program::compiled(plan, threads)?, model, 1, &state)?;
+        actor.progress((manifest.counters.step as f64 / model.settings.steps as f64).min(1.0))?;
         Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true, told: true })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use compiler::artefact::EntryPoint;
 use compiler::backend::cpu::Instance;
 use compiler::interp::{self, Array, Clock};
 use compiler::ir::{self, Role};
@@ -36,6 +37,7 @@ pub type State = BTreeMap<String, Tensor>;
 
 #[derive(Debug)]
 pub(crate) struct Program {
+    /// What is known of it beside its kernels; the graph itself is gone where it was compiled before.
     pub(crate) graph: ir::Program,
     pub(crate) instance: Instance,
 }
@@ -47,6 +49,12 @@ impl Program {
         let kernels = fuse(&graph, compute.level).map_err(|e| Error::Kernels(e.to_string()))?;
         let instance = Instance::new(&kernels, compute.threads).map_err(|e| Error::Kernels(e.to_string()))?;
         Ok(Program { graph, instance })
+    }
+
+    /// One that was compiled before.
+    pub(crate) fn compiled(entry: &EntryPoint, threads: usize) -> Result<Program, Error> {
+        let instance = Instance::new(&entry.kernels, threads).map_err(|e| Error::Kernels(e.to_string()))?;
+        Ok(Program { graph: entry.interface.clone(), instance })
     }
 
     pub(crate) fn shape(&self, input: usize) -> Vec<usize> {

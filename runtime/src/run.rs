@@ -56,6 +56,19 @@ pub struct Run {
     pub sources: Sources,
 }
 
+/// What tells a model at its sizes from others: its texts, the ones that it uses in order of their names.
+pub fn fingerprint(
+    model: &str,
+    task: &str,
+    dims: &[(String, u64)],
+    text: String,
+    imports: impl Iterator<Item = String>,
+) -> String {
+    let mut parts = vec![model.to_string(), task.to_string(), format!("{dims:?}"), text];
+    parts.extend(imports);
+    sha256(parts.join("\0").as_bytes())
+}
+
 impl Started {
     pub fn new(file: &str, config: &Config, dims: Vec<(String, u64)>, set: Vec<(String, String)>) -> Started {
         let (model, task) = (config.model.name.clone(), config.task.clone());
@@ -109,12 +122,11 @@ impl Run {
         if checked.models.is_empty() {
             return Err(no_run(format!("there is no model `{}` in it", started.model)));
         }
-        let mut parts = vec![started.model.clone(), started.task.clone(), format!("{:?}", started.dims), text];
-        parts.extend(folders.into_imports().into_values().map(|import| import.text));
+        let mut others: Vec<String> = folders.into_imports().into_values().map(|import| import.text).collect();
         if let Some(path) = described {
-            parts.extend(described::texts(&started.task, path)?);
+            others.extend(described::texts(&started.task, path)?);
         }
-        let fingerprint = sha256(parts.join("\0").as_bytes());
+        let fingerprint = fingerprint(&started.model, &started.task, &started.dims, text, others.into_iter());
         let mut config = Config::new(checked.models.remove(0), &started.task, started.seed)?;
         for (name, value) in &started.set {
             config.set(name, value)?;

@@ -118,11 +118,20 @@ pub(crate) struct Eval {
 #[command(after_help = "\
 Examples:
   wmc plan runs/hamworld_small-cartpole_swingup-7 --obs 0,-1,0,0,0
-  robot | wmc plan runs/hamworld_small-cartpole_swingup-7 --stream | robot-motors")]
+  robot | wmc plan runs/hamworld_small-cartpole_swingup-7 --stream | robot-motors
+  wmc plan runs/RUN/checkpoints/000000005000 --artefact hamworld-cartpole_swingup.wmx --stream")]
 pub(crate) struct Plan {
-    /// The folder of a run
+    /// The folder of a run; with `--artefact`, of a checkpoint
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
+
+    /// The compiled model (see `wmc compile`): then nothing but the checkpoint is needed of the run
+    #[arg(long, value_name = "FILE.wmx")]
+    pub(crate) artefact: Option<PathBuf>,
+
+    /// What the planner's random numbers depend on; the run knows its own
+    #[arg(long, default_value_t = 0, requires = "artefact")]
+    pub(crate) seed: u64,
 
     /// The numbers of an observation
     #[arg(

@@ -3,6 +3,7 @@
 mod check;
 mod compile;
 mod completions;
+mod device;
 mod diagnose;
 mod doctor;
 mod eval;
@@ -11,6 +12,8 @@ mod explain;
 mod fmt;
 mod help;
 mod new;
+#[cfg(feature = "emit")]
+mod nvrtc;
 mod plan;
 mod plot;
 mod report;
@@ -18,6 +21,7 @@ mod rollout;
 mod run;
 mod runs;
 mod show;
+mod snapshot;
 mod tasks;
 pub(crate) mod train;
 
@@ -46,6 +50,7 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
         Command::Show(arguments) => show::run(&arguments, out),
         Command::Run(arguments) => run::run(&arguments, out),
         Command::Compile(arguments) => compile::run(&arguments, out),
+        Command::Snapshot(arguments) => snapshot::run(&arguments, out),
         Command::Explain(arguments) => explain::run(&arguments, out),
         Command::Bench(arguments) => bench::run(&arguments, out),
         Command::Train(arguments) => train::run(&arguments, out),
@@ -158,6 +163,25 @@ fn entry_named(name: &str, out: &mut Output) -> Option<Entry> {
         out.error(&format!("there is no entry point `{name}`"), &help);
     }
     found
+}
+
+/// `hamworld-cheetah_run`: a name for what is made of a model at the sizes of a task.
+fn stem(file: &Path, model: Option<&str>, sizes: &Sizes) -> String {
+    let file = file.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy().into_owned());
+    let task = sizes.options(None).task;
+    [Some(file), model.map(String::from), task].into_iter().flatten().collect::<Vec<_>>().join("-")
+}
+
+/// Writes beside the place and renames, so that nobody ever reads half of it. None after what is wrong has been said.
+fn write_whole(path: &Path, bytes: &[u8], out: &mut Output) -> Option<()> {
+    let draft = path.with_extension(format!("draft-{}", std::process::id()));
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written = folder.and_then(|()| std::fs::write(&draft, bytes)).and_then(|()| std::fs::rename(&draft, path));
+    let failed = |error: std::io::Error| {
+        let _ = std::fs::remove_file(&draft);
+        out.error(&format!("cannot write `{}`: {error}", path.display()), "choose another folder with `-o`");
+    };
+    written.map_err(failed).ok()
 }
 
 /// The one entry point that was named, or all.

@@ -1,8 +1,10 @@
 //! `wmc plan`: actions of a trained model, for one observation or for a stream of them.
 
 use std::io::BufRead;
+use std::path::Path;
 
 use runtime::policy::Policy;
+use runtime::program::Compute;
 use serde::Deserialize;
 
 use crate::cli::Plan;
@@ -27,17 +29,11 @@ enum Seen {
 }
 
 pub(crate) fn run(arguments: &Plan, out: &mut Output) -> Exit {
-    let Some(run) = open_run(&arguments.run, out) else { return Exit::Bad };
-    let Some((manifest, snapshot)) = newest(&run, out) else { return Exit::Bad };
-    let progress = manifest.counters.step as f64 / run.config.train.steps as f64;
-    let policy = Policy::new(&run.config.model, &snapshot.learnt, progress, run.config.seed, run.config.compute);
-    let mut policy = match policy {
-        Ok(policy) => policy,
-        Err(error) => {
-            out.error(&error.to_string(), &help_for(&error, &run.sources));
-            return Exit::Bad;
-        }
+    let policy = match &arguments.artefact {
+        Some(artefact) => compiled(artefact, arguments, out),
+        None => of_run(arguments, out),
     };
+    let Some(mut policy) = policy else { return Exit::Bad };
     if !arguments.stream {
         return decide(&mut policy, &arguments.obs, None, out);
     }
@@ -73,6 +69,22 @@ pub(crate) fn run(arguments: &Plan, out: &mut Output) -> Exit {
         }
     }
     Exit::Fine
+}
+
+/// From the folder of a run. None after what is wrong has been said.
+fn of_run(arguments: &Plan, out: &mut Output) -> Option<Policy> {
+    let run = open_run(&arguments.run, out)?;
+    let (manifest, snapshot) = newest(&run, out)?;
+    let progress = manifest.counters.step as f64 / run.config.train.steps as f64;
+    let policy = Policy::new(&run.config.model, &snapshot.learnt, progress, run.config.seed, run.config.compute);
+    policy.map_err(|error| out.error(&error.to_string(), &help_for(&error, &run.sources))).ok()
+}
+
+/// From an artefact and a checkpoint. None after what is wrong has been said.
+fn compiled(artefact: &Path, arguments: &Plan, out: &mut Output) -> Option<Policy> {
+    let policy = Policy::load(artefact, &arguments.run, arguments.seed, Compute::default().threads);
+    let help = "give what `wmc compile` wrote for the text, task and sizes of the run, and a folder of its `checkpoints`";
+    policy.map_err(|error| out.error(&error.to_string(), help)).ok()
 }
 
 fn decide(policy: &mut Policy, obs: &[f64], line: Option<usize>, out: &mut Output) -> Exit {

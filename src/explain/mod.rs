@@ -20,7 +20,7 @@ use compiler::kernel::{Kernel, Program, Step, Work};
 pub(crate) use document::{Document, Entry};
 use document::{KernelView, OpCount, Part};
 pub(crate) use lines::Origins;
-pub(crate) use text::{count, tables};
+pub(crate) use text::{bytes, count, tables};
 
 /// All of it as one JSON document; its fields are those of `docs/cli.md`.
 pub(crate) fn json(document: &Document) -> String {

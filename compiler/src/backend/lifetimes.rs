@@ -16,6 +16,7 @@ pub(super) fn plan(program: &Program, sizes: &[usize], pick: impl Fn(usize) -> b
 }
 
 /// Likewise, with no place for more than one.
+#[cfg(feature = "emit")]
 pub(super) fn side_by_side(sizes: &[usize], pick: impl Fn(usize) -> bool) -> Plan {
     fit(&vec![Some((0, 0)); sizes.len()], sizes, pick)
 }

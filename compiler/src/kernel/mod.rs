@@ -356,6 +356,17 @@ pub struct Random {
     pub to: BufferId,
 }
 
+impl Program {
+    /// Buffers whose numbers were known when it was compiled.
+    pub fn constants(&self) -> Vec<(BufferId, Vec<f32>)> {
+        let constant = |(buffer, id): (&Buffer, u32)| match &buffer.kind {
+            BufferKind::Const(numbers) => Some((BufferId(id), numbers.clone())),
+            _ => None,
+        };
+        self.buffers.iter().zip(0..).filter_map(constant).collect()
+    }
+}
+
 /// Numbers that one packed weight takes.
 pub fn packed_len(n: usize, k: usize) -> usize {
     n.div_ceil(PANEL) * PANEL * k

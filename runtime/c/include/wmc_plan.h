@@ -22,6 +22,17 @@ extern "C" {
 // `run` is a text that ends with a zero; `error` is null or has room for `error_len` bytes.
 struct WmPolicy *wm_load(const char *run, char *error, size_t error_len);
 
+// Loads a compiled model (`wmc compile` writes it) and a checkpoint's folder of a training of the same model: neither needs
+// the model's text. Null, with a text in `error`, where that fails.
+//
+// # Safety
+// `artefact` and `checkpoint` are texts that end with a zero; `error` is null or has room for `error_len` bytes.
+struct WmPolicy *wm_load_artefact(const char *artefact,
+                                  const char *checkpoint,
+                                  uint64_t seed,
+                                  char *error,
+                                  size_t error_len);
+
 // The action for an observation, in -1..1; what was observed before counts. Zero, or one with a text in `error`.
 //
 // # Safety

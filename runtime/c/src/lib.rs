@@ -4,9 +4,10 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::PathBuf;
 
 use runtime::policy::Policy;
+use runtime::program::Compute;
 use runtime::run::Run;
 
 /// A trained model that acts.
@@ -24,14 +25,54 @@ impl std::fmt::Debug for WmPolicy {
 /// `run` is a text that ends with a zero; `error` is null or has room for `error_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wm_load(run: *const c_char, error: *mut c_char, error_len: usize) -> *mut WmPolicy {
-    if run.is_null() {
-        // SAFETY: as the caller promises.
-        unsafe { tell("no folder was given", error, error_len) };
-        return std::ptr::null_mut();
-    }
     // SAFETY: as the caller promises.
-    let path = unsafe { CStr::from_ptr(run) }.to_string_lossy().into_owned();
-    let load = || Run::open(Path::new(&path)).and_then(|run| run.policy()).map_err(|e| e.to_string());
+    let path = unsafe { path(run) };
+    let load = || {
+        let path = path.ok_or("no folder was given")?;
+        Run::open(&path).and_then(|run| run.policy()).map_err(|e| e.to_string())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handed_out(load, error, error_len) }
+}
+
+/// Loads a compiled model (`wmc compile` writes it) and a checkpoint's folder of a training of the same model: neither needs
+/// the model's text. Null, with a text in `error`, where that fails.
+///
+/// # Safety
+/// `artefact` and `checkpoint` are texts that end with a zero; `error` is null or has room for `error_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_load_artefact(
+    artefact: *const c_char,
+    checkpoint: *const c_char,
+    seed: u64,
+    error: *mut c_char,
+    error_len: usize,
+) -> *mut WmPolicy {
+    // SAFETY: as the caller promises.
+    let (artefact, checkpoint) = unsafe { (path(artefact), path(checkpoint)) };
+    let load = || {
+        let artefact = artefact.ok_or("no artefact was given")?;
+        let checkpoint = checkpoint.ok_or("no checkpoint was given")?;
+        Policy::load(&artefact, &checkpoint, seed, Compute::default().threads).map_err(|e| e.to_string())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handed_out(load, error, error_len) }
+}
+
+/// A path, unless it is null.
+///
+/// # Safety
+/// `text` is null or ends with a zero.
+unsafe fn path(text: *const c_char) -> Option<PathBuf> {
+    // SAFETY: as the caller promises.
+    (!text.is_null()).then(|| PathBuf::from(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()))
+}
+
+/// A policy for the caller to keep, or null with a text.
+///
+/// # Safety
+/// `error` is null or has room for `error_len` bytes.
+unsafe fn handed_out(load: impl FnOnce() -> Result<Policy, String>, error: *mut c_char, error_len: usize) -> *mut WmPolicy {
     match guarded(load) {
         Ok(policy) => Box::into_raw(Box::new(WmPolicy(policy))),
         Err(text) => {

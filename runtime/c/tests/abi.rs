@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use compiler::artefact::{About, Artefact, EntryPoint};
+use compiler::kernel::fuse::Level;
+use compiler::lower::Entry;
 use runtime::checkpoint;
 use runtime::run::{Run, Started, Texts};
 use runtime::train::{Config, Trainer};
@@ -27,6 +30,22 @@ fn run(folder: &Path) -> Run {
     let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.instruction_set(), 0);
     checkpoint::write(&run.checkpoints(), &manifest, &snapshot).unwrap();
     run
+}
+
+/// What `wmc compile` writes for the run's model.
+fn compiled(run: &Run) -> Artefact {
+    let model = &run.config.model;
+    let about = About {
+        model: model.name.clone(),
+        fingerprint: run.fingerprint.clone(),
+        compiler: "this build".into(),
+        targets: vec!["cpu".into()],
+        level: "mega".into(),
+        batch: None,
+        entries: vec!["plan".into()],
+    };
+    let plan = EntryPoint::compile(model, Entry::Plan, None, Level::Mega).unwrap();
+    Artefact { about, model: model.clone(), entries: vec![plan] }
 }
 
 /// The shared library, which cargo builds beside the tests.
@@ -59,6 +78,11 @@ fn c_and_python_plan_as_rust_does() {
     let mut policy = run.policy().unwrap();
     let wanted: Vec<f64> = (0..2).flat_map(|_| policy.plan(&[0.6, -0.8, 0.5]).unwrap()).collect();
     let library = library();
+    if has("python3").is_some() {
+        let script = here().join("tests/plan.py");
+        let output = Command::new("python3").arg(script).arg(&library).arg(&run.folder).output().unwrap();
+        assert_eq!(actions(output), wanted);
+    }
     if has("cc").is_some() {
         let program = folder.path().join("plan");
         let mut cc = Command::new("cc");
@@ -68,11 +92,13 @@ fn c_and_python_plan_as_rust_does() {
         let search = library.parent().unwrap();
         let output = Command::new(&program).arg(&run.folder).env("LD_LIBRARY_PATH", search).output().unwrap();
         assert_eq!(actions(output), wanted);
-    }
-    if has("python3").is_some() {
-        let script = here().join("tests/plan.py");
-        let output = Command::new("python3").arg(script).arg(&library).arg(&run.folder).output().unwrap();
-        assert_eq!(actions(output), wanted);
+        // The same without the model's text.
+        let (artefact, checkpoint) = (folder.path().join("starter.wmx"), run.newest().unwrap().0);
+        std::fs::write(&artefact, compiled(&run).write().unwrap()).unwrap();
+        std::fs::remove_dir_all(run.folder.join("model")).unwrap();
+        let mut command = Command::new(&program);
+        command.args([&run.folder, &artefact, &checkpoint]).env("LD_LIBRARY_PATH", search);
+        assert_eq!(actions(command.output().unwrap()), wanted);
     }
 }
 

@@ -1,4 +1,4 @@
-// Plans with the run in argv[1]: prints two actions, forgets, and prints the first one again.
+// Plans with the run in argv[1], or with the artefact in argv[2] and the checkpoint in argv[3]: prints two actions, and forgets.
 #include <stdio.h>
 
 #include "wmc_plan.h"
@@ -8,7 +8,10 @@ int main(int argc, char **argv) {
   if (argc < 2) return 2;
   WmPolicy *nothing = wm_load("/nowhere", error, sizeof error);
   if (nothing || !error[0]) return 3;
-  WmPolicy *policy = wm_load(argv[1], error, sizeof error);
+  nothing = wm_load_artefact("/nowhere", argv[1], 7, error, sizeof error);
+  if (nothing || !error[0]) return 3;
+  WmPolicy *policy = argc < 4 ? wm_load(argv[1], error, sizeof error)
+                              : wm_load_artefact(argv[2], argv[3], 7, error, sizeof error);
   if (!policy) {
     fprintf(stderr, "%s\n", error);
     return 4;

@@ -52,6 +52,10 @@ template <class Body> void launch(const Launch &launch, Body body) {
   run(launch, [](void *context) { (*static_cast<Body *>(context))(); }, &body);
 }
 
+// The barrier of this number, unless the option `without` names it: what mutation tests replace __syncthreads by.
+#define EMULATE_BARRIER(number) do { if (!emulate::left_out(number)) __syncthreads(); } while (0)
+bool left_out(unsigned barrier);
+
 // What was found, and the exit code: 0 for nothing, 3 otherwise.
 int finish();
 

@@ -1,7 +1,7 @@
 // Fibers, barriers and warps.
 //
 // EMULATE is a list of options: order=SEED (threads in another order, another one after each barrier), poison (shared memory
-// starts as NaN), cubes=N (only the first N cubes of each launch), uninitialised (report reads of shared memory that was not
+// starts as NaN), cubes=N (only the first N cubes of each launch), without=N (leave EMULATE_BARRIER(N) out), uninitialised (report reads of shared memory that was not
 // written; only where accesses are watched).
 #include "emulate.h"
 
@@ -15,9 +15,10 @@
 #include <unistd.h>
 #include <vector>
 
-#if !defined(__x86_64__)
-#include <ucontext.h>
+#if defined(__x86_64__) && !defined(EMULATE_PORTABLE)
+#define EMULATE_ASSEMBLER
 #endif
+#include <ucontext.h>
 
 #include "machine.h"
 
@@ -37,8 +38,9 @@ namespace {
   exit(2);
 }
 
-// A context that was left, to be gone on with. Only what a callee must keep is saved.
-#if defined(__x86_64__)
+// A context that was left, to be gone on with. Only what a callee must keep is saved; the portable one asks the system twice
+// for each switch.
+#if defined(EMULATE_ASSEMBLER)
 extern "C" void emulate_switch(void **save, void *load);
 asm(R"(
 .text
@@ -282,6 +284,7 @@ void read_options() {
     rest.erase(0, comma + 1);
     if (option.rfind("order=", 0) == 0) options.order = strtoull(option.c_str() + 6, nullptr, 10);
     else if (option.rfind("cubes=", 0) == 0) options.cubes = uint32_t(strtoul(option.c_str() + 6, nullptr, 10));
+    else if (option.rfind("without=", 0) == 0) options.without = unsigned(strtoul(option.c_str() + 8, nullptr, 10));
     else if (option == "poison") options.poison = true;
     else if (option == "uninitialised") options.uninitialised = true;
     else misuse("unknown option", option.c_str());
@@ -347,6 +350,8 @@ void run(const Launch &launch, void (*function)(void *), void *argument) {
   }
   machine.running = false;
 }
+
+bool left_out(unsigned barrier) { return barrier == options.without; }
 
 int lane() { return int(machine.thread) % warpSize; }
 

@@ -37,6 +37,8 @@ struct Options {
   bool poison = false;
   // No more cubes than this of each launch.
   uint32_t cubes = ~0u;
+  // A barrier that is left out, to see whether anyone notices.
+  unsigned without = ~0u;
   // Reads of shared memory that nobody wrote.
   bool uninitialised = false;
 };

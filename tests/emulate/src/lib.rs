@@ -18,6 +18,19 @@ pub struct Kernel {
     pub source: String,
 }
 
+impl Kernel {
+    /// The same with barriers that [`Options::without`] can leave out, and how many it has.
+    pub fn mutable(&self) -> (Kernel, usize) {
+        const BARRIER: &str = "__syncthreads();";
+        let parts: Vec<&str> = self.source.split(BARRIER).collect();
+        let mut source = parts[0].to_string();
+        for (number, part) in parts[1..].iter().enumerate() {
+            source += &format!("EMULATE_BARRIER({number});{part}");
+        }
+        (Kernel { name: self.name.clone(), source }, parts.len() - 1)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Build {
     /// Where the program and all that it is made of goes. Folders in one folder share what is the same for all programs.
@@ -55,6 +68,8 @@ pub struct Options {
     pub poison: bool,
     /// Only the first cubes of each launch.
     pub cubes: Option<u32>,
+    /// A barrier of a kernel with [`Kernel::mutable`] ones that is left out.
+    pub without: Option<usize>,
     /// Report reads of shared memory that nobody wrote.
     pub uninitialised: bool,
 }
@@ -120,6 +135,7 @@ impl Program {
     pub fn run(&self, options: &Options, arguments: &[&str]) -> Result<Outcome, Error> {
         let mut list = vec![format!("order={}", options.order)];
         list.extend(options.cubes.map(|n| format!("cubes={n}")));
+        list.extend(options.without.map(|n| format!("without={n}")));
         list.extend(options.poison.then(|| "poison".to_string()));
         list.extend(options.uninitialised.then(|| "uninitialised".to_string()));
         let mut command = Command::new(&self.path);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::verify::{VerifyError, verify};
-use crate::kernel::{BufferId, BufferKind, Kernel, Program, Step, Stmt, View, Work};
+use crate::kernel::{BufferId, Kernel, Program, Step, Stmt, View, Work};
 
 use super::builder::{Code, LoopVars, Val, index, text};
 use super::contract::ContractPlan;
@@ -62,10 +62,6 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resid
             draws[random.draw as usize].to.push(random.to);
         }
     });
-    let constants = program.buffers.iter().zip(0..).filter_map(|(buffer, id)| match &buffer.kind {
-        BufferKind::Const(numbers) => Some((BufferId(id), numbers.clone())),
-        _ => None,
-    });
     Ok(Emitted {
         program: program.name.clone(),
         target,
@@ -73,7 +69,7 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resid
         buffers: planned.buffers.places.clone(),
         inputs: program.inputs.clone(),
         outputs: program.outputs.clone(),
-        constants: constants.collect(),
+        constants: program.constants(),
         draws,
         kernels,
         prepare: planned.prepare,

@@ -1,4 +1,5 @@
 #include <cuda_runtime.h>
+typedef unsigned int uint;
 typedef unsigned int uint32;
 typedef unsigned char uint8;
 

@@ -1,4 +1,4 @@
-//! `wmc compile`: the graph program of an entry point after a pass, or its kernels, as text.
+//! `wmc compile --dump`: the graph program of an entry point after a pass, or its kernels, as text.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::cli::Compile;
 use crate::commands::{entries, one_model};
 use crate::output::{Exit, Output};
 
-pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
+pub(super) fn run(arguments: &Compile, pass: &str, out: &mut Output) -> Exit {
     let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)
     else {
         return Exit::Bad;
@@ -31,8 +31,8 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
                 }
             };
         let lowered = start.elapsed();
-        match arguments.dump.as_deref() {
-            None => {
+        match pass {
+            "counts" => {
                 let start = Instant::now();
                 simplify::simplify(&mut program);
                 times.push((entry, lowered, start.elapsed()));
@@ -41,11 +41,11 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
                 out.say(format!("{} {}: {total} operations ({})\n", model.name, entry.name(), counts.join(", ")));
                 loops(&program, out);
             }
-            Some("simplify") => {
+            "simplify" => {
                 simplify::simplify(&mut program);
                 out.say(ir::text::print(&program, Some(&checked.sources)));
             }
-            Some("kernels") => {
+            "kernels" => {
                 simplify::simplify(&mut program);
                 match kernel::fuse::fuse(&program, arguments.level) {
                     Ok(kernels) => out.say(kernel::text::print(&kernels)),
@@ -55,13 +55,13 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
                     }
                 }
             }
-            Some("lower") => out.say(ir::text::print(&program, Some(&checked.sources))),
-            Some(pass) => {
+            "lower" => out.say(ir::text::print(&program, Some(&checked.sources))),
+            pass => {
                 let known: Vec<&str> = simplify::PASSES.iter().map(|p| p.0).collect();
                 if !known.contains(&pass) {
-                    let help = match closest(pass, known.iter().copied().chain(["lower", "simplify", "kernels"])) {
+                    let help = match closest(pass, known.iter().copied().chain(["lower", "simplify", "counts", "kernels"])) {
                         Some(best) => format!("did you mean `{best}`?"),
-                        None => format!("the passes are lower, {}, simplify, kernels", known.join(", ")),
+                        None => format!("the passes are lower, {}, simplify, counts, kernels", known.join(", ")),
                     };
                     out.error(&format!("there is no pass `{pass}`"), &help);
                     return Exit::Bad;

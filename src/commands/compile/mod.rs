@@ -1,0 +1,227 @@
+//! `wmc compile`: an artefact that runs without the model's text, and texts to read.
+
+mod dump;
+
+use std::path::Path;
+use std::time::Instant;
+
+use compiler::artefact::{self, About, Artefact, EXTENSION, EntryPoint};
+use compiler::backend::cube::Emitted;
+use compiler::ir;
+use compiler::kernel::cost;
+use compiler::kernel::text;
+use compiler::lower::{self, LowerError};
+use compiler::simplify::simplify;
+use dsl::Checked;
+use dsl::hir::Model;
+
+use crate::cli::{Compile, Emit, Target};
+use crate::commands::{device, entries, one_model, stem, write_whole};
+use crate::explain::{bytes, count};
+use crate::files;
+use crate::output::{Exit, Output};
+use crate::show::table::{Align, table};
+
+pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
+    if let Some(pass) = &arguments.dump {
+        return dump::run(arguments, pass, out);
+    }
+    // What is wrong has been said.
+    compile(arguments, out).map_or(Exit::Bad, |()| Exit::Fine)
+}
+
+fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
+    let start = Instant::now();
+    let targets = targets(&arguments.target);
+    if let Some(reason) = targets.iter().find_map(|t| device::missing(*t)) {
+        out.error(&reason, "build it with `cargo build --release --features emit`");
+        return None;
+    }
+    let (checked, model) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)?;
+    let folder = &arguments.out;
+    let stem = stem(&arguments.file, arguments.model.as_deref(), &arguments.sizes);
+    let path = folder.join(format!("{stem}.{EXTENSION}"));
+    let about = about(arguments, &model, &targets, out)?;
+    if arguments.emit.is_empty()
+        && let Some(same) = same(&path, &about)
+    {
+        out.say(summary(&same));
+        out.say(format!("{} is up to date\n", path.display()));
+        return Some(());
+    }
+    let mut registers_used = Vec::new();
+    let mut artefact = Artefact { about, model: model.clone(), entries: Vec::new() };
+    for entry in entries(arguments.entry.as_deref(), out)? {
+        let options = lower::Options { batch: arguments.batch, ..lower::Options::default() };
+        let mut graph = match lower::lower(&model, entry, options) {
+            Ok(graph) => graph,
+            Err(LowerError::NoEntry { .. }) if arguments.entry.is_none() => continue,
+            Err(error) => {
+                out.error(&error.to_string(), "see `wmc help compile`");
+                return None;
+            }
+        };
+        let lowered = wants(arguments, Emit::Ir).then(|| printed(&graph, &checked));
+        simplify(&mut graph);
+        let simplified = wants(arguments, Emit::Graph).then(|| printed(&graph, &checked));
+        let mut compiled = EntryPoint::of(graph, arguments.level).map_err(|e| fault(&e, out)).ok()?;
+        for target in &targets {
+            compiled.emitted.extend(device::emitted(&compiled, *target).map_err(|e| fault(&e, out)).ok()?);
+        }
+        let kernels = wants(arguments, Emit::Kernels).then(|| text::print(&compiled.kernels));
+        for (kind, written) in [("ir", lowered), ("graph", simplified), ("kernels", kernels)] {
+            if let Some(written) = written {
+                write_whole(&folder.join(format!("{stem}.{}.{kind}", entry.name())), written.as_bytes(), out)?;
+            }
+        }
+        for emitted in compiled.emitted.iter().filter(|_| wants(arguments, Emit::Ptx)) {
+            let Some(assembled) = assembled(emitted, arguments, out)? else { continue };
+            for (kernel, made) in emitted.kernels.iter().zip(&assembled) {
+                let name = format!("{stem}.{}/{}.ptx", entry.name(), kernel.name);
+                write_whole(&folder.join(name), made.ptx.as_bytes(), out)?;
+            }
+            let registers = assembled.iter().map(|a| a.registers).max().unwrap_or(0);
+            let spills: usize = assembled.iter().map(|a| a.spills).sum();
+            let target = device::target(emitted);
+            registers_used
+                .push(format!("{} for {target}: at most {registers} registers, {spills} bytes spilled\n", entry.name()));
+        }
+        for emitted in &compiled.emitted {
+            let (kind, ending) = device::language(emitted);
+            for kernel in emitted.kernels.iter().filter(|_| wants(arguments, kind)) {
+                let name = format!("{stem}.{}/{}.{ending}", entry.name(), kernel.name);
+                write_whole(&folder.join(name), kernel.source.as_bytes(), out)?;
+            }
+        }
+        artefact.entries.push(compiled);
+    }
+    artefact.about.entries = artefact.entries.iter().map(|e| e.name().to_string()).collect();
+    let written = artefact.write().map_err(|e| fault(&e, out)).ok()?;
+    write_whole(&path, &written, out)?;
+    out.say(summary(&artefact));
+    registers_used.iter().for_each(|line| out.say(line));
+    let seconds = start.elapsed().as_secs_f64();
+    out.say(format!("wrote {} ({}) in {seconds:.1} s\n", path.display(), bytes(written.len() as u64)));
+    Some(())
+}
+
+/// What was asked for, each once, in a fixed order.
+fn targets(wanted: &[Target]) -> Vec<Target> {
+    let all = [Target::Cpu, Target::Cuda(86), Target::Vulkan];
+    let each = |t: &Target| if *t == Target::All { all.to_vec() } else { vec![*t] };
+    let mut targets: Vec<Target> = wanted.iter().flat_map(each).collect();
+    targets.sort();
+    targets.dedup();
+    targets
+}
+
+fn wants(arguments: &Compile, text: Emit) -> bool {
+    arguments.emit.iter().any(|e| *e == text || *e == Emit::All)
+}
+
+/// What the artefact is made of. Two that agree in this are the same.
+fn about(arguments: &Compile, model: &Model, targets: &[Target], out: &mut Output) -> Option<About> {
+    let options = arguments.sizes.options(arguments.model.clone());
+    // Just now both were read without errors.
+    let text = files::read(&arguments.file).ok()?;
+    let folders = files::folders(&arguments.file, &arguments.roots.roots).ok()?;
+    dsl::check(&arguments.file.display().to_string(), &text, &folders, &options);
+    let imports = folders.into_imports().into_values().map(|import| import.text);
+    let task = options.task.unwrap_or_default();
+    Some(About {
+        model: model.name.clone(),
+        fingerprint: runtime::run::fingerprint(&model.name, &task, &arguments.sizes.dims(), text, imports),
+        compiler: build(out)?,
+        targets: targets.iter().map(Target::to_string).collect(),
+        level: arguments.level.name().to_string(),
+        batch: arguments.batch,
+        entries: Vec::new(),
+    })
+}
+
+/// Which build this is: another one may make other kernels of the same text.
+fn build(out: &mut Output) -> Option<String> {
+    let read = std::env::current_exe().and_then(std::fs::read);
+    let program = read.map_err(|e| out.error(&format!("cannot read wmc itself: {e}"), "install it anew")).ok()?;
+    Some(format!("{} {}", env!("CARGO_PKG_VERSION"), runtime::checkpoint::sha256(&program)))
+}
+
+/// The artefact that is there, if it is what would be made.
+fn same(path: &Path, about: &About) -> Option<Artefact> {
+    let bytes = std::fs::read(path).ok()?;
+    let there = artefact::about(&bytes).ok()?;
+    // Those that it has; all, or the one that was asked for.
+    let wanted = About { entries: there.entries.clone(), ..about.clone() };
+    if there != wanted { None } else { Artefact::read(&bytes).ok() }
+}
+
+fn printed(graph: &ir::Program, checked: &Checked) -> String {
+    ir::text::print(graph, Some(&checked.sources))
+}
+
+/// What was compiled, a line for each entry point.
+fn summary(artefact: &Artefact) -> String {
+    let head = ["entry", "operations", "kernels", "launches", "flop", "moved", "on chip"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for entry in &artefact.entries {
+        let program = &entry.kernels;
+        let totals = cost::totals(program, &program.steps);
+        let mut on_chip = 0;
+        cost::each_launch(&program.steps, &mut |kernels, _| {
+            on_chip = kernels.iter().map(|k| cost::on_chip(&k.work)).fold(on_chip, u64::max);
+        });
+        rows.push(vec![
+            entry.name().to_string(),
+            entry.operations.to_string(),
+            totals.kernels.to_string(),
+            totals.launches.to_string(),
+            count(totals.cost.flops).trim_end().to_string(),
+            bytes(totals.cost.bytes()),
+            bytes(on_chip),
+        ]);
+    }
+    table(&[&[Align::Left][..], &[Align::Right; 6]].concat(), &rows) + &devices(artefact)
+}
+
+/// What NVRTC makes of the kernels. Where it is not installed that is an error, if PTX was asked for by name.
+fn assembled(emitted: &Emitted, arguments: &Compile, out: &mut Output) -> Option<Option<Vec<device::Assembled>>> {
+    let made = device::assembled(emitted).map_err(|e| fault(&e, out)).ok()?;
+    let cuda = matches!(device::target(emitted), Target::Cuda(_));
+    if made.is_none() && cuda && arguments.emit.contains(&Emit::Ptx) {
+        let help = "install CUDA, or fetch its compiler alone: `python3 tests/nvrtc/nvrtc.py install`";
+        out.error("there is no NVRTC on this machine, which makes PTX of CUDA text", help);
+        return None;
+    }
+    Some(made)
+}
+
+/// What devices get, a line for each entry point and target.
+fn devices(artefact: &Artefact) -> String {
+    let head = ["entry", "target", "launches", "texts", "lines", "units", "shared"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for entry in &artefact.entries {
+        for emitted in &entry.emitted {
+            let lines: usize = emitted.kernels.iter().map(|k| k.source.lines().count()).sum();
+            let units = emitted.kernels.iter().map(|k| k.cube_dim).max().unwrap_or(0);
+            let shared = emitted.kernels.iter().map(|k| k.shared_bytes).max().unwrap_or(0);
+            rows.push(vec![
+                entry.name().to_string(),
+                device::target(emitted).to_string(),
+                Emitted::launches(&emitted.steps).to_string(),
+                emitted.kernels.len().to_string(),
+                lines.to_string(),
+                units.to_string(),
+                bytes(shared as u64),
+            ]);
+        }
+    }
+    if rows.len() == 1 {
+        String::new()
+    } else {
+        format!("\n{}", table(&[&[Align::Left; 2][..], &[Align::Right; 5]].concat(), &rows))
+    }
+}
+
+fn fault(error: &dyn std::fmt::Display, out: &mut Output) {
+    out.error(&error.to_string(), "this is a fault of the compiler, not of the model");
+}
