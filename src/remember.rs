@@ -73,9 +73,8 @@ fn write(place: &Path, answer: &Answer) -> std::io::Result<()> {
 
 /// `WMC_CACHE`, where an empty one says that nothing is to be kept, or the user's own.
 fn folder() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let own = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))).map(|cache| cache.join("wmc"));
-    let cache = set("WMC_CACHE").or_else(own).filter(|folder| folder.is_absolute())?;
+    let given = std::env::var_os("WMC_CACHE").map(PathBuf::from);
+    let cache = given.or_else(runtime::cache::folder).filter(|folder| folder.is_absolute())?;
     Some(cache.join("checks"))
 }
 

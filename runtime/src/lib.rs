@@ -16,6 +16,7 @@
 //! | [`policy`] | a trained model as a library |
 
 pub mod actor;
+pub mod cache;
 pub mod checkpoint;
 pub mod diagnose;
 pub mod doctor;

@@ -105,10 +105,7 @@ impl Nvrtc {
 
 /// Folders of compilers that were fetched for tests.
 fn fetched() -> Vec<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let Some(cache) = cache.or_else(home) else { return Vec::new() };
-    let Ok(entries) = std::fs::read_dir(cache.join("wmc")) else { return Vec::new() };
+    let Some(Ok(entries)) = runtime::cache::folder().map(std::fs::read_dir) else { return Vec::new() };
     let of_nvrtc = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("nvrtc-");
     entries.flatten().filter(|e| of_nvrtc(&e.file_name())).map(|e| e.path().join("nvidia")).collect()
 }

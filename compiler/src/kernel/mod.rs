@@ -168,6 +168,20 @@ pub enum Lanes {
     Strided(Vec<usize>),
 }
 
+impl Lanes {
+    /// How much further than the first row a row is, of rows along axes of these sizes.
+    pub fn row(&self, rows: &[usize], row: usize) -> usize {
+        match self {
+            Lanes::Unit => row,
+            Lanes::Splat => 0,
+            Lanes::Strided(strides) => {
+                let axes = rows.iter().zip(strides).rev();
+                axes.fold((0, row), |(at, left), (size, stride)| (at + left % size * stride, left / size)).0
+            }
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Stmt {
     Map(Map),

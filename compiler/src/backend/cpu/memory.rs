@@ -20,7 +20,7 @@ pub(super) struct Memory {
 /// A lane vector, aligned as the machine likes it best.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[allow(dead_code)] [f32; LANES]);
+struct Line(#[expect(dead_code, reason = "it is there for its size")] [f32; LANES]);
 
 // SAFETY: the address belongs to `lines`, which nothing else refers to; who follows it says why he may.
 unsafe impl Send for Memory {}

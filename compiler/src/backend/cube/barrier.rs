@@ -185,20 +185,9 @@ impl Walk<'_> {
         Some(Spot { space, first, strides: &view.strides, scale, lanes: &view.lanes })
     }
 
-    fn row(&self, lanes: &Lanes, row: usize) -> usize {
-        match lanes {
-            Lanes::Unit => row,
-            Lanes::Splat => 0,
-            Lanes::Strided(strides) => {
-                let axes = self.tile.rows.iter().zip(strides).rev();
-                axes.fold((0, row), |(at, left), (size, stride)| (at + left % size * stride, left / size)).0
-            }
-        }
-    }
-
     fn touch(&self, who: Who, spot: Option<&Spot<'_>>, index: &[usize], row: usize, writes: bool, f: &mut Touch<'_>) {
         if let Some(spot) = spot {
-            f(who, spot.space, spot.at(index) + self.row(spot.lanes, row), writes);
+            f(who, spot.space, spot.at(index) + spot.lanes.row(&self.tile.rows, row), writes);
         }
     }
 
@@ -247,7 +236,7 @@ impl Walk<'_> {
         f: &mut Touch<'_>,
     ) {
         let Some(spot) = spot else { return };
-        let first = spot.at(index) + self.row(spot.lanes, row);
+        let first = spot.at(index) + spot.lanes.row(&self.tile.rows, row);
         for place in 0..size {
             how.iter().for_each(|writes| f(who, spot.space, first + place * stride * spot.scale, *writes));
         }

@@ -11,9 +11,7 @@ use super::spot::{self, Affine, At, Spot};
 use super::tile::{Block, TileBuilder, has_room, lanes, named_back};
 use super::{Fuser, Result, Rows};
 use crate::ir::{AxisId, Direction, Graph, Noise, Op, Scan, ValueId};
-use crate::kernel::{
-    Base, BufferId, BufferKind, Contract, Copy, Kernel, LANES, Lanes, Notes, Random, Step, Stmt, Tile, View, Work,
-};
+use crate::kernel::{Base, BufferKind, Contract, Copy, Kernel, LANES, Lanes, Notes, Random, Step, Stmt, Tile, View, Work};
 
 /// The steps of a graph whose inputs, or parameters, are at `params` and whose results are wanted at `wanted`: those that
 /// depend on parameters of the model alone, and the others.
@@ -67,7 +65,7 @@ pub(crate) fn steps(
             copies.push(host.copy(fuser, *v, &from, to, "an array of the caller is given as it is"));
         }
     }
-    launch(copies, &mut steps);
+    launches::launch(copies, &mut steps);
     Ok((prepare, launches::gather(steps)))
 }
 
@@ -130,8 +128,8 @@ impl Host<'_> {
         if self.id == super::dims::ROOT && groups.iter().any(|g| self.parts.groups[*g].prepared) {
             before.append(&mut fuser.prepared_packing);
         }
-        launch(before, out);
-        launch(kernels, out);
+        launches::launch(before, out);
+        launches::launch(kernels, out);
         out.extend(loops);
         Ok(())
     }
@@ -586,23 +584,6 @@ impl Host<'_> {
             (How::Tile, _) if next.rows != group.rows => format!("`{op}` goes along other rows"),
             (How::Tile, _) => "something that crosses rows lies between".to_string(),
         }
-    }
-}
-
-/// Launches kernels in order, together as far as none reads what another writes.
-fn launch(kernels: Vec<Kernel>, out: &mut Vec<Step>) {
-    let mut together: Vec<Kernel> = Vec::new();
-    let mut written: HashSet<BufferId> = HashSet::new();
-    for kernel in kernels {
-        if kernel.work.reads().iter().any(|id| written.contains(id)) {
-            out.push(Step::Launch(std::mem::take(&mut together)));
-            written.clear();
-        }
-        written.extend(kernel.work.writes());
-        together.push(kernel);
-    }
-    if !together.is_empty() {
-        out.push(Step::Launch(together));
     }
 }
 

@@ -1,4 +1,5 @@
-//! Fewer launches: one whose kernels can all be run earlier, with kernels that are launched anyway, goes away.
+//! Launches: kernels that can be called for together. One whose kernels can all be run earlier, with kernels that are launched
+//! anyway, goes away.
 
 use std::collections::BTreeSet;
 
@@ -37,12 +38,29 @@ impl Touched {
     }
 }
 
+/// Launches kernels in order, together as far as none reads what another writes.
+pub(super) fn launch(kernels: Vec<Kernel>, out: &mut Vec<Step>) {
+    let mut together: Vec<Kernel> = Vec::new();
+    let mut written: BTreeSet<BufferId> = BTreeSet::new();
+    for kernel in kernels {
+        if kernel.work.reads().iter().any(|id| written.contains(id)) {
+            out.push(Step::Launch(std::mem::take(&mut together)));
+            written.clear();
+        }
+        written.extend(kernel.work.writes());
+        together.push(kernel);
+    }
+    if !together.is_empty() {
+        out.push(Step::Launch(together));
+    }
+}
+
 /// The same work, in fewer launches where that can be.
 pub(super) fn gather(steps: Vec<Step>) -> Vec<Step> {
     let mut out: Vec<(Step, Touched)> = Vec::new();
     for step in steps {
         match step {
-            Step::Launch(kernels) => launch(kernels, &mut out),
+            Step::Launch(kernels) => add(kernels, &mut out),
             step => {
                 let touched = Touched::step(&step);
                 out.push((step, touched));
@@ -52,7 +70,7 @@ pub(super) fn gather(steps: Vec<Step>) -> Vec<Step> {
     out.into_iter().map(|(step, _)| step).collect()
 }
 
-fn launch(kernels: Vec<Kernel>, out: &mut Vec<(Step, Touched)>) {
+fn add(kernels: Vec<Kernel>, out: &mut Vec<(Step, Touched)>) {
     let touched: Vec<Touched> = kernels.iter().map(Touched::kernel).collect();
     let earlier: Option<Vec<usize>> = touched.iter().map(|kernel| place(kernel, out)).collect();
     let Some(earlier) = earlier else {

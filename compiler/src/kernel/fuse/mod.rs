@@ -7,6 +7,7 @@
 //! | `host` | the steps of a graph: kernels, loops of steps, buffers between them |
 //! | `launches` | kernels that can be called for together |
 //! | `tile` | the statements of a row-parallel kernel |
+//! | `loops` | loops over time inside of it |
 //! | `open` | elementwise work fused into maps |
 //! | `product` | products with weights, and the packing of weights |
 //! | `locals` | places for what a tile holds |
@@ -17,6 +18,7 @@ mod dims;
 mod host;
 mod launches;
 mod locals;
+mod loops;
 mod open;
 mod partition;
 mod product;

@@ -41,8 +41,7 @@ impl At {
         let mut strides: Vec<(AxisId, usize)> = Vec::with_capacity(axes.len());
         for a in axes.iter().rev() {
             strides.push((*a, stride));
-            // An axis without entries still tells others apart.
-            stride *= program.size(*a).max(1);
+            stride *= program.size(*a);
         }
         strides.reverse();
         At { base, offset: 0, strides, loops: Vec::new(), splat: false }

@@ -199,7 +199,7 @@ impl<T: Real> Worker<'_, '_, T> {
             return Ok([self.machine.number(id, at)?; LANES]);
         }
         for (lane, value) in value.iter_mut().enumerate().take(self.rows) {
-            *value = self.machine.number(id, at + self.row(&view.lanes, lane))?;
+            *value = self.machine.number(id, at + view.lanes.row(&self.tile.rows, self.first + lane))?;
         }
         Ok(value)
     }
@@ -232,7 +232,7 @@ impl<T: Real> Worker<'_, '_, T> {
             Base::Buffer(id) => id,
         };
         for (lane, x) in value.into_iter().enumerate().take(self.rows) {
-            let row = self.row(&view.lanes, lane);
+            let row = view.lanes.row(&self.tile.rows, self.first + lane);
             self.machine.set_number(id, at + row, x);
         }
         // A backend writes something here, or in the room behind the buffer.
@@ -240,19 +240,6 @@ impl<T: Real> Worker<'_, '_, T> {
         if whole {
             let end = (at + self.first + LANES).min(known.len());
             known[(at + self.first + self.rows).min(end)..end].fill(false);
-        }
-    }
-
-    /// How much further than the first row a row is.
-    fn row(&self, lanes: &Lanes, lane: usize) -> usize {
-        let row = self.first + lane;
-        match lanes {
-            Lanes::Unit => row,
-            Lanes::Splat => 0,
-            Lanes::Strided(strides) => {
-                let axes = self.tile.rows.iter().zip(strides).rev();
-                axes.fold((0, row), |(at, left), (size, stride)| (at + left % size * stride, left / size)).0
-            }
         }
     }
 }

@@ -18,6 +18,8 @@ mod physics;
 
 use std::path::PathBuf;
 
+use crate::cache;
+
 pub use dmc::{Dmc, Start};
 pub use install::{Installed, installed};
 pub use mjcf::{Mjcf, Rules};
@@ -42,11 +44,8 @@ pub enum MujocoError {
 
 /// Where MuJoCo is or would be: `WMC_MUJOCO`, or a folder of the user's cache.
 pub fn folder() -> Result<PathBuf, MujocoError> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let cache = || set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    set("WMC_MUJOCO")
-        .or_else(|| cache().map(|c| c.join("wmc").join(format!("mujoco-{}", install::VERSION))))
-        .ok_or(MujocoError::NoFolder)
+    let own = || cache::folder().map(|cache| cache.join(format!("mujoco-{}", install::VERSION)));
+    cache::set("WMC_MUJOCO").or_else(own).ok_or(MujocoError::NoFolder)
 }
 
 /// The version of an installation that opens.
