@@ -324,11 +324,14 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
                 let mut dims = axes;
                 dims.retain(|a| a != into);
                 dims.extend(over);
+                // What is scattered is placed by `at` alone, even where the new axis has the name of an old one.
+                let mut base = to.clone();
+                base.strides.retain(|(a, _)| a != into);
                 let scatter = Scatter {
                     dims: self.dims(&dims),
                     from: self.view(&from, &dims),
                     at: self.view(&places, &dims),
-                    to: self.view(&to, &dims),
+                    to: self.view(&base, &dims),
                     stride: to.stride(*into),
                     size: self.fuser.program.size(*into),
                 };
