@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
-use crate::dots::{self, LEFT, RIGHT, Segment};
 use crate::gemm::{self, Panel};
+use crate::rows::{self, Outer, Segment, Sums};
 use crate::simd;
 use crate::strip::{self, Arg, Decay, DecayFn, Function, StripFn};
-use crate::{Binary, Unary};
+use crate::{Binary, LANES, Unary};
 
 /// What a strip operation computes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,9 +24,6 @@ pub enum Op {
     MaxOf,
 }
 
-/// Adds to a block of results the products of its left and right rows.
-type DotsFn = unsafe fn(&[*const f32; LEFT], &[*const f32; RIGHT], &[Segment], &mut [[f32; RIGHT]; LEFT]);
-
 /// The micro-kernels, each safe to call on the machine that the table was chosen for, with good pointers.
 #[derive(Debug)]
 pub struct Kernels {
@@ -36,8 +33,9 @@ pub struct Kernels {
     /// The step of a recurrence, and whether its second rate is a splat.
     pub decay: fn(bool) -> DecayFn,
     pub panel: unsafe fn(&Panel),
-    pub dots: DotsFn,
-    pub sums: unsafe fn(&[*const f32; LEFT], &[Segment], &mut [f32; LEFT]),
+    pub turn: unsafe fn(&[*const f32; LANES], &[Segment], *mut f32),
+    pub outer: unsafe fn(&Outer),
+    pub sums: unsafe fn(&Sums),
 }
 
 macro_rules! instruction_set {
@@ -72,18 +70,18 @@ macro_rules! instruction_set {
             }
 
             $(#[target_feature(enable = $feature)])?
-            unsafe fn dots(
-                left: &[*const f32; LEFT],
-                right: &[*const f32; RIGHT],
-                segments: &[Segment],
-                out: &mut [[f32; RIGHT]; LEFT],
-            ) {
-                unsafe { dots::dots::<$simd>(left, right, segments, out) }
+            unsafe fn turn(lists: &[*const f32; LANES], segments: &[Segment], to: *mut f32) {
+                unsafe { rows::turn::<$simd>(lists, segments, to) }
             }
 
             $(#[target_feature(enable = $feature)])?
-            unsafe fn sums(left: &[*const f32; LEFT], segments: &[Segment], out: &mut [f32; LEFT]) {
-                unsafe { dots::sums::<$simd>(left, segments, out) }
+            unsafe fn outer(outer: &Outer) {
+                unsafe { rows::outer::<$simd>(outer) }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn sums(sums: &Sums) {
+                unsafe { rows::sums::<$simd>(sums) }
             }
 
             fn one<F: Function>(splat: [bool; 3]) -> StripFn {
@@ -148,7 +146,7 @@ macro_rules! instruction_set {
                 }
             }
 
-            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panel, dots, sums };
+            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panel, turn, outer, sums };
         }
     };
 }

@@ -2,10 +2,10 @@
 //! instruction sets and chosen at run time. They are a crate of their own so that they are compiled once, optimised in
 //! debug builds too, and not each time the compiler changes.
 
-pub mod dots;
 pub mod gemm;
 pub mod kernels;
 pub mod math;
+pub mod rows;
 pub mod simd;
 pub mod strip;
 

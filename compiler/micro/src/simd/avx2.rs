@@ -16,6 +16,35 @@ unsafe fn first(n: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(FIRST.as_ptr().add(8 - n).cast()) }
 }
 
+/// Eight numbers of eight lists, turned.
+///
+/// # Safety
+/// [`Simd::turn`]'s, of a machine that has AVX.
+#[inline(always)]
+pub(super) unsafe fn turn(lists: &[*const f32], at: usize, to: *mut f32, step: usize) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        // Lists l and l + 4 are the two halves of a vector, for the first four places and for the last.
+        let mut halves = [[_mm256_setzero_ps(); 4]; 2];
+        for (first, halves) in halves.iter_mut().enumerate() {
+            for (l, half) in halves.iter_mut().enumerate() {
+                let low = _mm_loadu_ps(lists[l].add(at + 4 * first));
+                let high = _mm_loadu_ps(lists[l + 4].add(at + 4 * first));
+                *half = _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high);
+            }
+        }
+        for (first, [a, b, c, d]) in halves.into_iter().enumerate() {
+            let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+            let (ab_high, cd_high) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+            let to = to.add(4 * first * step);
+            _mm256_storeu_ps(to, _mm256_shuffle_ps::<0b0100_0100>(ab, cd));
+            _mm256_storeu_ps(to.add(step), _mm256_shuffle_ps::<0b1110_1110>(ab, cd));
+            _mm256_storeu_ps(to.add(2 * step), _mm256_shuffle_ps::<0b0100_0100>(ab_high, cd_high));
+            _mm256_storeu_ps(to.add(3 * step), _mm256_shuffle_ps::<0b1110_1110>(ab_high, cd_high));
+        }
+    }
+}
+
 // SAFETY of all blocks: the trait's contract is that of the intrinsics: the machine has AVX2 and FMA, and pointers are
 // good for what is read or written.
 impl Simd for Avx2 {
@@ -42,6 +71,11 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn splat(x: f32) -> __m256 {
         unsafe { _mm256_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn turn(lists: &[*const f32], at: usize, to: *mut f32, step: usize) {
+        unsafe { turn(lists, at, to, step) }
     }
 
     #[inline(always)]

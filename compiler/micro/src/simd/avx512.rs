@@ -41,6 +41,15 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn turn(lists: &[*const f32], at: usize, to: *mut f32, step: usize) {
+        for place in [0, 8] {
+            for list in [0, 8] {
+                unsafe { super::avx2::turn(&lists[list..list + 8], at + place, to.add(place * step + list), step) };
+            }
+        }
+    }
+
+    #[inline(always)]
     unsafe fn add(a: __m512, b: __m512) -> __m512 {
         unsafe { _mm512_add_ps(a, b) }
     }

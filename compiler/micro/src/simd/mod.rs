@@ -41,6 +41,16 @@ pub trait Simd: Copy + 'static {
     /// The first `n < W` numbers, then zeros; reads no further.
     unsafe fn load_some(p: *const f32, n: usize) -> Self::V;
     unsafe fn splat(x: f32) -> Self::V;
+    /// From `W` lists the `W` numbers from `at` on: a vector for each place, `step` numbers apart.
+    #[inline(always)]
+    unsafe fn turn(lists: &[*const f32], at: usize, to: *mut f32, step: usize) {
+        for (lane, list) in lists.iter().enumerate().take(Self::W) {
+            for place in 0..Self::W {
+                // SAFETY: the caller's contract.
+                unsafe { *to.add(place * step + lane) = *list.add(at + place) };
+            }
+        }
+    }
 
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;

@@ -90,6 +90,8 @@ struct Private {
     vars: Vec<usize>,
     own: Own,
     places: Vec<u32>,
+    /// What a sum over rows turns.
+    turned: Memory,
 }
 
 /// Kernels that run at the same time, with the number of items up to each.
@@ -161,7 +163,7 @@ impl Instance {
         let machine = self.pool.task();
         let private = |worker: &Mutex<Private>| {
             let worker = lock(worker);
-            worker.arena.bytes() + worker.own.scratch.bytes()
+            worker.arena.bytes() + worker.own.scratch.bytes() + worker.turned.bytes()
         };
         machine.memory.bytes() + machine.workers.iter().map(private).sum::<usize>()
     }
@@ -271,7 +273,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Task for Machine {
     fn work(&self, worker: usize, item: usize) {
         let mut private = lock(&self.workers[worker]);
-        let Private { arena, vars, own, places } = &mut *private;
+        let Private { arena, vars, own, places, turned } = &mut *private;
         vars.iter_mut().zip(&self.vars).for_each(|(own, shared)| *own = shared.load(Ordering::Relaxed));
         let mut worker =
             Worker { text: &self.text, memory: self.memory.at(), starts: &self.starts, vars, arena: arena.at(), arena_len: 0 };
@@ -286,7 +288,7 @@ impl Task for Machine {
         unsafe {
             match code {
                 Code::Tile(tile) => tile.run(item, &mut worker, own, self.kernels),
-                Code::Contract(contract) => contract.run(item, &worker, self.kernels),
+                Code::Contract(contract) => contract.run(item, &worker, self.kernels, turned.at()),
                 Code::Pack(pack) => pack.run(item, &worker),
                 Code::Random(random) => random.run(item, &worker, &self.draws, (clock[0], clock[1]), places),
             }
@@ -299,12 +301,14 @@ impl Private {
         let all = || launches.iter().flat_map(|launch| launch.kernels.iter().map(|(_, code)| code));
         let tiles = || all().filter_map(|code| if let Code::Tile(tile) = code { Some(tile) } else { None });
         let draws = all().filter_map(|code| if let Code::Random(random) = code { Some(random.places()) } else { None });
+        let turned = all().filter_map(|code| if let Code::Contract(contract) = code { Some(contract.scratch()) } else { None });
         let needs = tiles().map(TileCode::needs).fold(Needs::default(), Needs::max);
         Private {
             arena: Memory::new(tiles().map(TileCode::arena).max().unwrap_or(0)),
             vars: vec![0; vars],
             own: Own { scratch: Scratch::new(needs), keys: vec![(0.0, 0); tiles().map(TileCode::sorted).max().unwrap_or(0)] },
             places: vec![0; draws.max().unwrap_or(0)],
+            turned: Memory::new(turned.max().unwrap_or(0)),
         }
     }
 }

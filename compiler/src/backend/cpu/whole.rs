@@ -3,103 +3,155 @@
 use std::sync::RwLock;
 
 use crate::ir::Noise;
-use crate::kernel::{Contract, PANEL, Pack, Program, Random, packed_len};
+use crate::kernel::{Contract, LANES, PANEL, Pack, Program, Random, View, packed_len};
 use crate::random::Stream;
 
 use super::place::{Block, Place, Walk, Worker};
-use micro::dots::{LEFT, RIGHT, Segment};
 use micro::kernels::Kernels;
+use micro::rows::{LISTS, List, Outer, Segment, Sums};
 
-/// Outputs of an item: so many lists from the left and from the right stay in the second-level cache.
-const ITEM: (usize, usize) = (32, 48);
-/// Numbers of a list that are summed up before the next lists: so much of a block of lists stays in the first-level cache.
-const CHUNK: usize = 1024;
+/// Lists of an item, and turned ones: what is turned is used by many lists and stays in the second-level cache.
+const ITEM: (usize, usize) = (128, 48);
+/// Numbers of a list that are summed up before the next lists.
+const CHUNK: usize = 512;
 /// Kernels without rows look at their buffers as a whole.
 const WHOLE: Block = Block { index: 0, first_row: 0, lanes: 1 };
 
 /// Sums over rows, ready to run.
 #[derive(Debug)]
 pub(super) struct ContractCode {
-    a: Place,
-    b: Option<Place>,
+    lists: Side,
+    /// The other operand of products.
+    turned: Option<Side>,
     dst: Place,
-    /// Offsets of a, b, dst.
+    /// Offsets of lists, turned, dst.
     batch: Vec<[usize; 3]>,
-    /// Offsets of a, dst.
-    n: Vec<[usize; 2]>,
-    /// Offsets of b, dst.
-    i: Vec<[usize; 2]>,
     /// The sum's numbers; each chunk is summed up by itself, then added to those before.
     chunks: Vec<Vec<Segment>>,
+}
+
+/// An operand, with the offsets of its lists and of what they give in the destination.
+#[derive(Debug)]
+struct Side {
+    from: Place,
+    offsets: Vec<List>,
 }
 
 impl ContractCode {
     pub(super) fn new(contract: &Contract) -> ContractCode {
         let (nb, nn, ni) = (contract.batch.len(), contract.n.len(), contract.i.len());
-        let a = Place::strides(&contract.a);
-        let b = contract.b.as_ref().map_or(vec![0; nb + ni + contract.k.len()], Place::strides);
-        let dst = Place::strides(&contract.dst);
         let part = |s: &[usize], from: usize, len: usize| s[from..from + len].to_vec();
-        let k = Walk::new(&contract.k, [a[nb + nn..].to_vec(), b[nb + ni..].to_vec()]);
+        let dst = Place::strides(&contract.dst);
+        let [to_n, to_i] = [part(&dst, nb, nn), part(&dst, nb + nn, ni)];
+        let a = Place::strides(&contract.a);
+        let side = |of: &View, dims: &[usize], strides: [Vec<usize>; 2]| {
+            let offsets = Walk::new(dims, strides).offsets().into_iter().map(|[from, to]| List { from, to }).collect();
+            Side { from: Place::new(of, None), offsets }
+        };
+        let mut lists = side(&contract.a, &contract.n, [part(&a, nb, nn), to_n]);
+        let mut along = a;
+        let mut turned = None;
+        let mut across = vec![0; nb + ni + contract.k.len()];
+        let mut counts = [nn, ni];
+        if let Some(b) = &contract.b {
+            across = Place::strides(b);
+            let mut other = side(b, &contract.i, [part(&across, nb, ni), to_i]);
+            if work(other.offsets.len(), lists.offsets.len()) < work(lists.offsets.len(), other.offsets.len()) {
+                std::mem::swap(&mut lists, &mut other);
+                std::mem::swap(&mut along, &mut across);
+                counts.reverse();
+            }
+            turned = Some(other);
+        }
+        let k = Walk::new(&contract.k, [along[nb + counts[0]..].to_vec(), across[nb + counts[1]..].to_vec()]);
         ContractCode {
-            a: Place::new(&contract.a, None),
-            b: contract.b.as_ref().map(|b| Place::new(b, None)),
+            chunks: chunks(k, contract.rows, turned.is_some()),
+            lists,
+            turned,
             dst: Place::new(&contract.dst, None),
-            batch: Walk::new(&contract.batch, [part(&a, 0, nb), part(&b, 0, nb), part(&dst, 0, nb)]).offsets(),
-            n: Walk::new(&contract.n, [part(&a, nb, nn), part(&dst, nb, nn)]).offsets(),
-            i: Walk::new(&contract.i, [part(&b, nb, ni), part(&dst, nb + nn, ni)]).offsets(),
-            chunks: chunks(k, contract.rows, contract.b.is_some()),
+            batch: Walk::new(&contract.batch, [part(&along, 0, nb), part(&across, 0, nb), part(&dst, 0, nb)]).offsets(),
         }
     }
 
     fn cuts(&self) -> (usize, usize) {
-        (self.n.len().div_ceil(ITEM.0), self.i.len().div_ceil(ITEM.1))
+        (self.lists.offsets.len().div_ceil(ITEM.0), self.turned.as_ref().map_or(1, |t| t.offsets.len().div_ceil(ITEM.1)))
     }
 
     pub(super) fn items(&self) -> usize {
-        let (n, i) = self.cuts();
-        self.batch.len() * n * i
+        let (lists, turned) = self.cuts();
+        self.batch.len() * lists * turned
+    }
+
+    /// Numbers that an item turns at a time.
+    pub(super) fn scratch(&self) -> usize {
+        self.turned.as_ref().map_or(0, |turned| CHUNK * turned.offsets.len().min(ITEM.1).next_multiple_of(LANES))
     }
 
     /// # Safety
     /// Views are inside their buffers; the machine has the kernels' instruction set; nobody writes what is read or
-    /// touches the item's outputs.
-    pub(super) unsafe fn run(&self, item: usize, worker: &Worker, kernels: &Kernels) {
-        let (cut_n, cut_i) = self.cuts();
-        let [a_at, b_at, dst_at] = self.batch[item / (cut_n * cut_i)];
-        let (n, i) = (item / cut_i % cut_n * ITEM.0, item % cut_i * ITEM.1);
-        let n = &self.n[n..self.n.len().min(n + ITEM.0)];
-        let i = &self.i[i..self.i.len().min(i + ITEM.1)];
-        let a = self.a.at(worker, WHOLE).wrapping_add(a_at);
-        let b = self.b.as_ref().map(|b| b.at(worker, WHOLE).wrapping_add(b_at));
+    /// touches the item's outputs; `scratch` is this worker's own and large enough.
+    pub(super) unsafe fn run(&self, item: usize, worker: &Worker, kernels: &Kernels, scratch: *mut f32) {
+        let (lists, turned) = self.cuts();
+        let [lists_at, turned_at, dst_at] = self.batch[item / (lists * turned)];
         let dst = self.dst.at(worker, WHOLE).wrapping_add(dst_at);
-        for (c, chunk) in self.chunks.iter().enumerate() {
-            // SAFETY: entries of `dst`, the item's own; offsets of the views.
-            let put = |at: usize, sum: f32| unsafe { *dst.add(at) = if c == 0 { sum } else { *dst.add(at) + sum } };
-            for n in n.chunks(LEFT) {
-                // A block that is not full repeats its last list.
-                let left = std::array::from_fn(|l| a.wrapping_add(n[l.min(n.len() - 1)][0]).cast_const());
-                let Some(b) = b else {
-                    let mut sums = [0.0; LEFT];
+        let lists = self.lists.of(item / turned % lists, ITEM.0);
+        let from = self.lists.from.at(worker, WHOLE).wrapping_add(lists_at);
+        let Some(side) = &self.turned else {
+            // SAFETY: the caller's contract.
+            return unsafe { self.sums(lists, from, dst, kernels) };
+        };
+        let turned = side.of(item % turned, ITEM.1);
+        let other = side.from.at(worker, WHOLE).wrapping_add(turned_at);
+        for (c, segments) in self.chunks.iter().enumerate() {
+            let len: usize = segments.iter().map(|s| s.len).sum();
+            for (p, turned) in turned.chunks(LANES).enumerate() {
+                // A vector that is not full repeats its last list.
+                let other = std::array::from_fn(|l| other.wrapping_add(turned[l.min(turned.len() - 1)].from).cast_const());
+                // SAFETY: the caller's contract.
+                unsafe { (kernels.turn)(&other, segments, scratch.add(p * len * LANES)) };
+            }
+            for lists in lists.chunks(LISTS) {
+                for (p, lanes) in turned.chunks(LANES).enumerate() {
+                    let outer = Outer {
+                        from,
+                        lists,
+                        segments,
+                        turned: scratch.wrapping_add(p * len * LANES),
+                        lanes,
+                        to: dst,
+                        accumulate: c > 0,
+                    };
                     // SAFETY: the caller's contract.
-                    unsafe { (kernels.sums)(&left, chunk, &mut sums) };
-                    for i in i {
-                        n.iter().zip(sums).for_each(|(n, sum)| put(n[1] + i[1], sum));
-                    }
-                    continue;
-                };
-                for i in i.chunks(RIGHT) {
-                    let right = std::array::from_fn(|r| b.wrapping_add(i[r.min(i.len() - 1)][0]).cast_const());
-                    let mut sums = [[0.0; RIGHT]; LEFT];
-                    // SAFETY: the caller's contract.
-                    unsafe { (kernels.dots)(&left, &right, chunk, &mut sums) };
-                    for (n, sums) in n.iter().zip(sums) {
-                        i.iter().zip(sums).for_each(|(i, sum)| put(n[1] + i[1], sum));
-                    }
+                    unsafe { (kernels.outer)(&outer) };
                 }
             }
         }
     }
+
+    /// # Safety
+    /// That of [`ContractCode::run`].
+    unsafe fn sums(&self, lists: &[List], from: *const f32, dst: *mut f32, kernels: &Kernels) {
+        for (c, segments) in self.chunks.iter().enumerate() {
+            for lists in lists.chunks(LISTS) {
+                // SAFETY: the caller's contract.
+                unsafe { (kernels.sums)(&Sums { from, lists, segments, to: dst, accumulate: c > 0 }) };
+            }
+        }
+    }
+}
+
+impl Side {
+    /// The lists of one cut of them.
+    fn of(&self, cut: usize, len: usize) -> &[List] {
+        &self.offsets[cut * len..self.offsets.len().min((cut + 1) * len)]
+    }
+}
+
+/// How long it takes to sum up the products of so many lists with so many that are turned, next to each other.
+fn work(lists: usize, turned: usize) -> usize {
+    const TURN: usize = 8;
+    let vectors = turned.div_ceil(LANES) * LANES;
+    lists.next_multiple_of(LISTS) * vectors + TURN * vectors * lists.div_ceil(ITEM.0)
 }
 
 /// Cuts the numbers that are summed up: `rows` side by side for every entry of `k`, which become more where the entries
@@ -124,7 +176,7 @@ fn chunks(k: Walk<2>, rows: usize, both: bool) -> Vec<Vec<Segment>> {
                 room = CHUNK;
             }
             let len = room.min(rows - start);
-            chunks.last_mut().expect("there is one").push(Segment { left: left + start, right: right + start, len });
+            chunks.last_mut().expect("there is one").push(Segment { list: left + start, turned: right + start, len });
             start += len;
             room -= len;
         }
