@@ -17,6 +17,18 @@ pub const LANES: usize = 16;
 /// Outputs that stand side by side in a packed weight.
 pub const PANEL: usize = 6;
 
+/// Asks for the line of the cache at an address, which need not be good.
+#[inline(always)]
+pub fn prefetch(at: *const f32) {
+    // SAFETY: a hint; nothing is read.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unary {

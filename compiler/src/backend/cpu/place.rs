@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::jit::Text;
 use crate::kernel::{Base, LANES, Lanes, Tile, View};
 
+/// Numbers of a line of the cache.
+pub(super) const LINE: usize = 16;
+
 /// Where a view begins, in numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Place {

@@ -4,7 +4,7 @@ use crate::kernel::{self, Gather, Gemm, LANES, Lanes, Map, PANEL, Scatter, Sort,
 
 use super::Target;
 use super::map::{self, MapCode, Needs, Scratch};
-use super::place::{Block, Place, Walk, Worker};
+use super::place::{Block, LINE, Place, Walk, Worker};
 use micro::gemm::Panel;
 use micro::kernels::Kernels;
 
@@ -35,9 +35,6 @@ enum Code {
     Scatter(ScatterCode),
     Loop { var: usize, count: usize, reverse: bool, body: Vec<Code> },
 }
-
-/// Numbers of a line of the cache.
-const LINE: usize = 16;
 
 /// Arena bytes that an item's blocks may have together: what fits in a second-level cache beside the weights.
 const ITEM_BYTES: usize = 384 << 10;

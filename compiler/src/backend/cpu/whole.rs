@@ -6,12 +6,12 @@ use crate::ir::Noise;
 use crate::kernel::{Contract, LANES, PANEL, Pack, Program, Random, View, packed_len};
 use crate::random::Stream;
 
-use super::place::{Block, Place, Walk, Worker};
+use super::place::{Block, LINE, Place, Walk, Worker};
 use micro::kernels::Kernels;
 use micro::rows::{LISTS, List, Outer, Segment, Sums};
 
 /// Lists of an item, and turned ones: what is turned is used by many lists and stays in the second-level cache.
-const ITEM: (usize, usize) = (128, 48);
+const ITEM: (usize, usize) = (128, 96);
 /// Numbers of a list that are summed up before the next lists.
 const CHUNK: usize = 512;
 /// Kernels without rows look at their buffers as a whole.
@@ -110,7 +110,9 @@ impl ContractCode {
                 // SAFETY: the caller's contract.
                 unsafe { (kernels.turn)(&other, segments, scratch.add(p * len * LANES)) };
             }
-            for lists in lists.chunks(LISTS) {
+            for first in (0..lists.len()).step_by(LISTS) {
+                let (lists, behind) = lists[first..].split_at(LISTS.min(lists.len() - first));
+                ask(from, &behind[..LISTS.min(behind.len())], segments);
                 for (p, lanes) in turned.chunks(LANES).enumerate() {
                     let outer = Outer {
                         from,
@@ -144,6 +146,15 @@ impl Side {
     /// The lists of one cut of them.
     fn of(&self, cut: usize, len: usize) -> &[List] {
         &self.offsets[cut * len..self.offsets.len().min((cut + 1) * len)]
+    }
+}
+
+/// Asks for the numbers of lists that come next: they are too short and too many for the machine to see it coming.
+fn ask(from: *const f32, lists: &[List], segments: &[Segment]) {
+    for list in lists {
+        for s in segments {
+            (0..s.len).step_by(LINE).for_each(|at| micro::prefetch(from.wrapping_add(list.from + s.list + at)));
+        }
     }
 }
 
