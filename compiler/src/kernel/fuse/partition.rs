@@ -41,39 +41,38 @@ pub(crate) struct Partition {
     pub group_of: BTreeMap<ValueId, usize>,
 }
 
-/// What two nodes must agree in to be one group: the last is the node itself where nothing may join it.
-type Key = (bool, usize, How, Rows, Option<ValueId>);
+/// What two nodes must agree in to be one group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    not_prepared: bool,
+    stage: usize,
+    how: How,
+    rows: Rows,
+    /// The node itself where nothing may join it.
+    lone: Option<ValueId>,
+}
+
+/// Nodes by what they must agree in.
+struct Stages {
+    keys: BTreeMap<ValueId, Key>,
+    groups: BTreeMap<Key, Vec<ValueId>>,
+}
 
 pub(crate) fn partition(program: &Program, dims: &Dims, level: Level, graph: &Graph, id: GraphId, shape: &Shape) -> Partition {
     let ctx = Ctx { program, dims, level, graph, id, shape };
     let prepared = ctx.prepared();
     let riders = ctx.riders(&prepared);
-    let mut keys: BTreeMap<ValueId, Key> = BTreeMap::new();
-    let mut groups: BTreeMap<Key, Vec<ValueId>> = BTreeMap::new();
-    for v in shape.work() {
-        let (how, rows) = ctx.how(v);
-        let prepared = prepared[v.0 as usize];
-        let lone = (level == Level::Eager || how != How::Tile).then_some(v);
-        let starts = level == Level::Fused && ctx.product(v, &rows);
-        let mut stage = 0;
-        for root in &shape.reads[&v] {
-            if let Some((of_prepared, of_stage, of_how, of_rows, of_lone)) = keys.get(&root.0) {
-                if *of_prepared && !prepared || how == How::Tile && riders.contains(&root.0) {
-                    continue;
-                }
-                let same = *of_how == how && *of_rows == rows && !ctx.other_rows(v, *root, &rows);
-                let joins = !starts && lone.is_none() && of_lone.is_none() && same;
-                stage = stage.max(of_stage + usize::from(!joins));
-            }
-        }
-        let key = (!prepared, stage, how, rows, lone);
-        groups.entry(key.clone()).or_default().push(v);
-        keys.insert(v, (prepared, stage, how, key.3, lone));
+    let mut stages = ctx.stages(&prepared, &riders, &BTreeMap::new());
+    let mut least = BTreeMap::new();
+    while let Some(late) = ctx.late(&stages) {
+        least.extend(late);
+        stages = ctx.stages(&prepared, &riders, &least);
     }
-    let tiles = |v: ValueId| matches!(keys.get(&v), Some((_, _, How::Tile, ..)));
+    let Stages { keys, groups } = stages;
+    let tiles = |v: ValueId| keys.get(&v).is_some_and(|key| key.how == How::Tile);
     let groups: Vec<Group> = groups
         .into_iter()
-        .map(|((not_prepared, stage, how, rows, _), mut nodes)| {
+        .map(|(Key { not_prepared, stage, how, rows, .. }, mut nodes)| {
             nodes.retain(|v| !riders.contains(v) || ctx.stands_alone(*v, &tiles));
             let own = nodes.iter().copied().filter(|_| how == How::Tile).collect();
             let riders = ctx.closure(own, &riders);
@@ -95,6 +94,98 @@ struct Ctx<'a> {
 }
 
 impl Ctx<'_> {
+    /// Every node as early as it can be, but no earlier than `least` says.
+    fn stages(&self, prepared: &[bool], riders: &BTreeSet<ValueId>, least: &BTreeMap<ValueId, usize>) -> Stages {
+        let mut keys: BTreeMap<ValueId, Key> = BTreeMap::new();
+        let mut groups: BTreeMap<Key, Vec<ValueId>> = BTreeMap::new();
+        for v in self.shape.work() {
+            let (how, rows) = self.how(v);
+            let not_prepared = !prepared[v.0 as usize];
+            let lone = (self.level == Level::Eager || how != How::Tile).then_some(v);
+            let starts = self.level == Level::Fused && self.product(v, &rows);
+            let mut stage = least.get(&v).copied().unwrap_or(0);
+            for root in &self.shape.reads[&v] {
+                if let Some(of) = keys.get(&root.0) {
+                    if !of.not_prepared && not_prepared || how == How::Tile && riders.contains(&root.0) {
+                        continue;
+                    }
+                    let same = of.how == how && of.rows == rows && !self.other_rows(v, *root, &rows);
+                    let joins = !starts && lone.is_none() && of.lone.is_none() && same;
+                    stage = stage.max(of.stage + usize::from(!joins));
+                }
+            }
+            let key = Key { not_prepared, stage, how, rows, lone };
+            groups.entry(key.clone()).or_default().push(v);
+            keys.insert(v, key);
+        }
+        Stages { keys, groups }
+    }
+
+    /// Two groups over the same rows become one where the second waits for little of the first: what crosses rows on the way
+    /// between them (how many rows a loss counts, say) is computed from that little, and the rest of the first group waits, too.
+    /// Then what one leaves for the other stays near. The nodes that are to wait, with their stage.
+    fn late(&self, stages: &Stages) -> Option<BTreeMap<ValueId, usize>> {
+        if self.level != Level::Mega {
+            return None;
+        }
+        let over_rows = |key: &Key| key.how == How::Tile && key.not_prepared && matches!(key.rows, Rows::Classes(_));
+        let tiles = stages.groups.keys().filter(|key| over_rows(key));
+        tiles.clone().find_map(|first| {
+            let second = tiles.clone().find(|next| next.rows == first.rows && next.stage > first.stage)?;
+            let (early, near) = self.near(&stages.keys, first, second);
+            let rest: BTreeMap<_, _> =
+                stages.groups[first].iter().filter(|v| !early.contains(v)).map(|v| (*v, second.stage)).collect();
+            let reads = |v: &ValueId| self.shape.reads[v].iter().any(|root| rest.contains_key(&root.0));
+            let heavy = |v: &ValueId| matches!(self.graph.node(*v).op, Op::Scan(_) | Op::Dot { .. });
+            (near.iter().any(reads) && near.iter().any(heavy)).then_some(rest)
+        })
+    }
+
+    /// The nodes of the second group that wait for no more than a little of the first by way of others, and that little.
+    fn near(&self, keys: &BTreeMap<ValueId, Key>, first: &Key, second: &Key) -> (BTreeSet<ValueId>, Vec<ValueId>) {
+        // What nodes need of the first group apart from it; none where that is not little.
+        let mut needs: BTreeMap<ValueId, Option<BTreeSet<ValueId>>> = BTreeMap::new();
+        let mut near = Vec::new();
+        for (v, key) in keys {
+            let own = key == first;
+            let mut need = (!own || self.is_little(*v)).then(BTreeSet::new);
+            for root in &self.shape.reads[v] {
+                let beside = key == second && keys.get(&root.0) == Some(first);
+                if let (Some(of), false) = (needs.get(&root.0), beside) {
+                    need = need.zip(of.as_ref()).map(|(a, b)| a.union(b).copied().collect());
+                }
+            }
+            if own && let Some(need) = &mut need {
+                need.insert(*v);
+            }
+            if key == second && need.is_some() {
+                near.push(*v);
+            }
+            needs.insert(*v, need);
+        }
+        let early = near.iter().filter_map(|v| needs[v].as_ref()).flatten().copied().collect();
+        (early, near)
+    }
+
+    /// Whether it is no effort to compute a value apart from its group.
+    fn is_little(&self, v: ValueId) -> bool {
+        let plain = matches!(
+            self.graph.node(v).op,
+            Op::Unary(..) | Op::Add(..) | Op::Mul(..) | Op::Max(..) | Op::Less(..) | Op::Where(..) | Op::Reduce { .. }
+        );
+        plain && self.is_few(v)
+    }
+
+    /// A few numbers a row.
+    fn is_few(&self, v: ValueId) -> bool {
+        let rows = self.classes(v);
+        let entries = self.graph.axes(v).iter().filter(|a| {
+            let class = self.dims.class(self.graph, self.id, v, **a);
+            class.is_none_or(|class| !rows.contains(&class))
+        });
+        entries.map(|a| self.program.size(*a)).product::<usize>() <= RIDER
+    }
+
     /// Which values depend on nothing but parameters. Inside a loop of steps none count: they would have left it.
     fn prepared(&self) -> Vec<bool> {
         if self.id != ROOT {
@@ -147,11 +238,6 @@ impl Ctx<'_> {
     /// A few numbers a row, read by kernels with more rows and by nobody else.
     fn is_small_for_all(&self, v: ValueId) -> bool {
         let own = self.classes(v);
-        let entries = self.graph.axes(v).iter().filter(|a| {
-            let class = self.dims.class(self.graph, self.id, v, **a);
-            class.is_none_or(|class| !own.contains(&class))
-        });
-        let few = entries.map(|a| self.program.size(*a)).product::<usize>() <= RIDER;
         let more = |u: &Use| match u {
             Use::Result(_) => false,
             Use::Node(c) => match self.how(*c) {
@@ -160,7 +246,7 @@ impl Ctx<'_> {
             },
         };
         let uses = self.shape.uses(Root(v, 0));
-        few && !own.is_empty() && !uses.is_empty() && uses.iter().all(more)
+        self.is_few(v) && !own.is_empty() && !uses.is_empty() && uses.iter().all(more)
     }
 
     /// Whether somebody needs a rider who cannot compute it: a result, or a loop of steps.
