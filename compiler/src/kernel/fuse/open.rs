@@ -145,12 +145,15 @@ impl TileBuilder<'_, '_> {
                 },
             }
         }
+        let same = |names: &[AxisId]| names.len() == domain.len() && domain.iter().all(|a| names.contains(a));
         match found {
-            Some(names) => {
-                let same = names.len() == domain.len() && domain.iter().all(|a| names.contains(a));
-                same.then_some(names)
+            Some(names) => same(&names).then_some(names),
+            None => {
+                // In the order that others in the map have these axes in.
+                let as_others = open.values.iter().map(|(_, _, names)| names).find(|names| same(names)).cloned();
+                let names = as_others.or_else(|| (self.dims(domain) == open.dims).then(|| domain.to_vec()))?;
+                self.serves(b, open, v).then_some(names)
             }
-            None => (self.dims(domain) == open.dims && self.serves(b, open, v)).then(|| domain.to_vec()),
         }
     }
 
@@ -339,16 +342,15 @@ fn compute(open: &mut Open, op: &Op, regs: &[Reg]) -> Reg {
 /// Shorter code for the same numbers: `a + (-1) b` is a difference, `x sigmoid(x)` one function, `a b + c` one step.
 fn tidy(mut map: Map) -> Map {
     let minus_one = |code: &[Instr], r: Reg| code[r.0 as usize] == Instr::Const(-1.0);
+    let uses = uses(&map);
+    // A sigmoid that is needed by itself is not computed again.
+    let silu = |code: &[Instr], x: Reg, s: Reg| code[s.0 as usize] == Instr::Unary(Unary::Sigmoid, x) && uses[s.0 as usize] == 1;
     for i in 0..map.code.len() {
         map.code[i] = match map.code[i] {
             Instr::Binary(Binary::Mul, a, b) if minus_one(&map.code, b) => Instr::Unary(Unary::Neg, a),
             Instr::Binary(Binary::Mul, a, b) if minus_one(&map.code, a) => Instr::Unary(Unary::Neg, b),
-            Instr::Binary(Binary::Mul, a, b) if map.code[b.0 as usize] == Instr::Unary(Unary::Sigmoid, a) => {
-                Instr::Unary(Unary::Silu, a)
-            }
-            Instr::Binary(Binary::Mul, a, b) if map.code[a.0 as usize] == Instr::Unary(Unary::Sigmoid, b) => {
-                Instr::Unary(Unary::Silu, b)
-            }
+            Instr::Binary(Binary::Mul, a, b) if silu(&map.code, a, b) => Instr::Unary(Unary::Silu, a),
+            Instr::Binary(Binary::Mul, a, b) if silu(&map.code, b, a) => Instr::Unary(Unary::Silu, b),
             Instr::Binary(Binary::Add, a, b) => match (map.code[a.0 as usize], map.code[b.0 as usize]) {
                 (_, Instr::Unary(Unary::Neg, x)) => Instr::Binary(Binary::Sub, a, x),
                 (Instr::Unary(Unary::Neg, x), _) => Instr::Binary(Binary::Sub, b, x),
@@ -357,9 +359,7 @@ fn tidy(mut map: Map) -> Map {
             other => other,
         };
     }
-    let mut uses = vec![0usize; map.code.len()];
-    map.code.iter().for_each(|i| operands(i).for_each(|r| uses[r.0 as usize] += 1));
-    map.stores.iter().for_each(|s| uses[s.value.0 as usize] += 1);
+    let uses = self::uses(&map);
     for i in 0..map.code.len() {
         if let Instr::Binary(Binary::Add, a, b) = map.code[i] {
             let product = |r: Reg| match map.code[r.0 as usize] {
@@ -374,6 +374,14 @@ fn tidy(mut map: Map) -> Map {
         }
     }
     drop_dead(map)
+}
+
+/// How often each register is needed.
+fn uses(map: &Map) -> Vec<usize> {
+    let mut uses = vec![0; map.code.len()];
+    map.code.iter().for_each(|i| operands(i).for_each(|r| uses[r.0 as usize] += 1));
+    map.stores.iter().for_each(|s| uses[s.value.0 as usize] += 1);
+    uses
 }
 
 fn operands(instr: &Instr) -> impl Iterator<Item = Reg> {

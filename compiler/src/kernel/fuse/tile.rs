@@ -17,6 +17,9 @@ use crate::kernel::{
 };
 
 /// No statement needs it: it is given out.
+/// Entries of a row from which on a map is large: with all lanes an array of it is beyond the first-level cache.
+const LARGE: usize = 2048;
+
 const NEVER: usize = usize::MAX;
 
 /// A tile that is being made.
@@ -186,8 +189,9 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
         let needed = self.needed(b);
         let mut now = 0;
         while !ready.is_empty() {
-            // What joins the open map and is not too early; then what is no map, so that the next map finds all it needs.
-            let in_time = |v: &ValueId| needed[v] <= now || (needed[v] == NEVER && self.reads_open(b, *v));
+            // What joins the open map and is not too early, or so large that it is better not to go through it again; then what is no map, so that the next map finds all it needs.
+            let near = |v: &ValueId| self.entries(b, *v) >= LARGE || needed[v] == NEVER && self.reads_open(b, *v);
+            let in_time = |v: &ValueId| needed[v] <= now || near(v);
             let joins = ready.iter().copied().find(|v| in_time(v) && self.joins(b, *v));
             let apart = || ready.iter().copied().find(|v| !self.goes_into_maps(b, *v));
             // Small maps first: a large one then finds what they compute.
