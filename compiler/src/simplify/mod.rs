@@ -11,12 +11,14 @@
 //! | [`sink`] | running sums of products leave their loop |
 //! | [`dce`] | what no output needs goes |
 //!
-//! [`empty`] is for kernels alone: what has no entries goes.
+//! [`empty`], [`beside`], [`pull`], [`spread`], [`peel`] and [`keep`] are for kernels alone: what has no entries goes, products of
+//! the same rows are one, and loops work on what is near.
 //!
 //! [`simplify`] runs them in this order until none changes anything. Passes neither depend on the order of nodes that do
 //! not depend on each other nor on any hash, so equal programs give equal programs. Gradients of a simplified program
 //! are the gradients of the program; [`strip_stops`] is for when there are none left to take.
 
+mod beside;
 mod coalesce;
 mod cse;
 mod dce;
@@ -29,11 +31,13 @@ mod peel;
 mod pull;
 pub mod rewrite;
 mod sink;
+mod spread;
 mod stops;
 mod unroll;
 
 use std::collections::HashMap;
 
+pub use beside::beside;
 pub use coalesce::coalesce;
 pub(crate) use cse::Shared;
 pub use cse::cse;
@@ -47,6 +51,7 @@ pub use peel::peel;
 pub use pull::pull;
 pub use rewrite::rewrite;
 pub use sink::{sink, sink_along};
+pub use spread::spread;
 pub use stops::strip_stops;
 pub use unroll::unroll;
 

@@ -64,7 +64,8 @@ pub(crate) fn partition(program: &Program, dims: &Dims, level: Level, graph: &Gr
     let riders = ctx.riders(&prepared);
     let mut stages = ctx.stages(&prepared, &riders, &BTreeMap::new());
     let mut least = BTreeMap::new();
-    while let Some(late) = ctx.late(&stages) {
+    for _ in 0..stages.groups.len() {
+        let Some(late) = ctx.late(&stages) else { break };
         least.extend(late);
         stages = ctx.stages(&prepared, &riders, &least);
     }
@@ -150,8 +151,8 @@ impl Ctx<'_> {
             let own = key == first;
             let mut need = (!own || self.is_little(*v)).then(BTreeSet::new);
             for root in &self.shape.reads[v] {
-                let beside = key == second && keys.get(&root.0) == Some(first);
-                if let (Some(of), false) = (needs.get(&root.0), beside) {
+                let joins = key == second && keys.get(&root.0) == Some(first) && !self.other_rows(*v, *root, &key.rows);
+                if let (Some(of), false) = (needs.get(&root.0), joins) {
                     need = need.zip(of.as_ref()).map(|(a, b)| a.union(b).copied().collect());
                 }
             }
