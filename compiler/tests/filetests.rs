@@ -1,7 +1,7 @@
 //! Filetests of the simplifier: `filetests/*.ir`.
 //!
 //! A file holds cases. `test PASS: title` starts one; PASS is a pass, several passes separated by `+`, `simplify`,
-//! `strip_stops`, or one of those for kernels: `beside`, `pull`, `spread`, `peel`, `keep`. The program before follows, then a line `===`, then the program after. `BLESS=1 cargo test --test
+//! `strip_stops`, or one of those for kernels: `ends`, `beside`, `pull`, `spread`, `peel`, `keep`. The program before follows, then a line `===`, then the program after. `BLESS=1 cargo test --test
 //! filetests` writes what the passes say into the files.
 
 use std::collections::BTreeSet;
@@ -59,6 +59,10 @@ fn run(program: &mut Program, passes: &str) {
             None if name == "simplify" => simplify::simplify(program),
             None if name == "strip_stops" => simplify::strip_stops(program),
             None if name == "pull" => simplify::pull(program),
+            None if name == "ends" => {
+                let loops: Vec<_> = program.graph.ids().filter(|v| program.graph.node(*v).op.name() == "scan").collect();
+                simplify::ends(program, &loops);
+            }
             None if name == "beside" => simplify::beside(program, &rows(program)),
             None if name == "spread" => simplify::spread(program),
             None if name == "peel" => simplify::peel(program, &rows(program), 0),

@@ -22,7 +22,7 @@ fn largest(numbers: &[f64]) -> f64 {
 /// The largest difference; NaN where one is not a number and the other is.
 fn apart(a: &[f64], b: &[f64]) -> f64 {
     let difference = |(x, y): (&f64, &f64)| if x == y || x.is_nan() && y.is_nan() { 0.0 } else { (x - y).abs() };
-    a.iter().zip(b).map(difference).fold(0.0, |m, d| if d <= m { m } else { d })
+    a.iter().zip(b).map(difference).fold(0.0, |m, d| if d <= m || f64::is_nan(m) { m } else { d })
 }
 
 fn on_cpu(kernels: &kernel::Program, inputs: &[Vec<f64>], threads: usize) -> Result<Vec<Vec<f64>>, String> {

@@ -11,8 +11,8 @@
 //! | [`sink`] | running sums of products leave their loop |
 //! | [`dce`] | what no output needs goes |
 //!
-//! [`empty`], [`beside`], [`pull`], [`spread`], [`peel`] and [`keep`] are for kernels alone: what has no entries goes, products of
-//! the same rows are one, and loops work on what is near.
+//! [`empty`], [`ends`], [`beside`], [`pull`], [`spread`], [`peel`] and [`keep`] are for kernels alone: what has no entries goes, what
+//! follows a loop goes into it, products of the same rows are one, and loops work on what is near.
 //!
 //! [`simplify`] runs them in this order until none changes anything. Passes neither depend on the order of nodes that do
 //! not depend on each other nor on any hash, so equal programs give equal programs. Gradients of a simplified program
@@ -23,6 +23,7 @@ mod coalesce;
 mod cse;
 mod dce;
 mod empty;
+mod ends;
 mod expand;
 mod fold;
 mod hoist;
@@ -43,6 +44,7 @@ pub(crate) use cse::Shared;
 pub use cse::cse;
 pub use dce::dce;
 pub use empty::empty;
+pub use ends::ends;
 pub use expand::expand_composites;
 pub use fold::fold;
 pub use hoist::{Hoisted, hoist, hoist_logged};

@@ -77,7 +77,8 @@ fn stacked(graph: &Graph, v: ValueId) -> Option<Stacked> {
     }
 }
 
-fn depending(graph: &Graph, on: ValueId) -> HashSet<ValueId> {
+/// All that needs a value, and the value.
+pub(super) fn depending(graph: &Graph, on: ValueId) -> HashSet<ValueId> {
     let mut found = HashSet::from([on]);
     for v in graph.ids() {
         let mut depends = false;

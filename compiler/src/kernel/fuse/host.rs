@@ -342,6 +342,19 @@ impl Host<'_> {
             let inner = fuser.dims.body(self.id, v);
             for (i, x) in scan.init.iter().enumerate() {
                 let result = scan.body.results[i];
+                if is_unread(fuser, scan, i) {
+                    // Only what the last step writes counts, so all steps write where that is wanted.
+                    let home = self.homes.get(&Root(v, i as u32)).and_then(|homes| homes.first()).cloned();
+                    let at = match home {
+                        Some((want, at)) => {
+                            self.written.insert(want);
+                            at
+                        }
+                        None => self.carried(fuser, scan, inner, result, None),
+                    };
+                    self.carries.insert((v, i), (at.clone(), at));
+                    continue;
+                }
                 let now = self.carried(fuser, scan, inner, result, None);
                 let next = self.carried(fuser, scan, inner, result, None);
                 // What has more rows than the value itself is copied.
@@ -375,11 +388,13 @@ impl Host<'_> {
         let mut swaps = Vec::new();
         for (i, x) in scan.init.iter().enumerate() {
             let (now, next) = self.carries.remove(&(v, i)).ok_or("a loop without its carries")?;
-            if !self.written.contains(&Want::Begin(v, i)) {
+            if !self.written.contains(&Want::Begin(v, i)) && !is_unread(fuser, scan, i) {
                 let from = self.spot(fuser, *x, before)?;
                 before.push(self.copy(fuser, *x, &from, &now, "what a loop starts with"));
             }
-            if let (Base::Buffer(a), Base::Buffer(b)) = (now.base, next.base) {
+            if let (Base::Buffer(a), Base::Buffer(b)) = (now.base, next.base)
+                && a != b
+            {
                 swaps.push(Step::Swap(a, b));
             }
             self.places.insert(Root(v, i as u32), Spot::At(now.clone()));
@@ -585,6 +600,12 @@ impl Host<'_> {
             (How::Tile, _) => "something that crosses rows lies between".to_string(),
         }
     }
+}
+
+/// Whether no step of a loop reads what the one before made of a carry.
+fn is_unread(fuser: &Fuser<'_>, scan: &Scan, carry: usize) -> bool {
+    fuser.program.size(scan.axis) > 0
+        && !scan.body.nodes.iter().any(|node| matches!(node.op, Op::Param(p) if p as usize == carry))
 }
 
 fn sizes(fuser: &Fuser<'_>, rows: &Rows) -> Vec<usize> {

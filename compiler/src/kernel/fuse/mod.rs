@@ -103,6 +103,11 @@ pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program,
         crate::simplify::cse(&mut program);
     }
     if level == Level::Mega {
+        let dims = Dims::new(&program);
+        let crosses =
+            |v: &ir::ValueId| matches!(program.graph.node(*v).op, ir::Op::Scan(_)) && dims.rows(&program.graph, ROOT, *v).1;
+        let rounds: Vec<ir::ValueId> = program.graph.ids().filter(crosses).collect();
+        crate::simplify::ends(&mut program, &rounds);
         // Loops that are inside of kernels work on what is near.
         crate::simplify::pull(&mut program);
         crate::simplify::spread(&mut program);
