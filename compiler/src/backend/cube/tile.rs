@@ -17,15 +17,17 @@ pub(super) struct TilePlan {
     body: Vec<Node>,
     /// Where the cubes' spilled locals start in the workspace.
     pub(super) spill: usize,
+    /// Units of a plane.
+    pub(super) plane: usize,
 }
 
 impl TilePlan {
     pub(super) fn new(tile: &Tile, limits: &Limits, buffers: &Buffers, around: &Around) -> TilePlan {
         let layout = layout(tile, limits);
         let units = limits.units as usize;
-        let mut body = nodes(&tile.body, &layout, buffers, units);
+        let mut body = nodes(&tile.body, &layout, buffers, limits);
         barrier::place(&mut body, tile, &layout, units, around);
-        TilePlan { tile: tile.clone(), layout, body, spill: 0 }
+        TilePlan { tile: tile.clone(), layout, body, spill: 0, plane: limits.plane as usize }
     }
 
     /// Numbers of shared memory: locals of all rows, and partial sums.
@@ -57,12 +59,12 @@ impl TilePlan {
     }
 }
 
-fn nodes(body: &[Stmt], layout: &Layout, buffers: &Buffers, units: usize) -> Vec<Node> {
-    let rows = layout.rows_per_cube;
+fn nodes(body: &[Stmt], layout: &Layout, buffers: &Buffers, limits: &Limits) -> Vec<Node> {
+    let (rows, units) = (layout.rows_per_cube, limits.units as usize);
     let mut nodes = Vec::new();
     for stmt in body {
         let phases = match stmt {
-            Stmt::Map(map) => phase::map(map, rows, units),
+            Stmt::Map(map) => phase::map(map, rows, limits),
             Stmt::Gemm(gemm) => {
                 let Base::Buffer(id) = gemm.weight.base else { unreachable!("the verifier lets only buffers pass") };
                 phase::gemm(gemm, buffers.weights[&id], rows, units)
@@ -72,7 +74,7 @@ fn nodes(body: &[Stmt], layout: &Layout, buffers: &Buffers, units: usize) -> Vec
             Stmt::Gather(gather) => vec![Phase::Gather(gather.clone())],
             Stmt::Scatter(scatter) => vec![phase::scatter(scatter)],
             Stmt::Loop { id, count, reverse, body } => {
-                let body = self::nodes(body, layout, buffers, units);
+                let body = self::nodes(body, layout, buffers, limits);
                 nodes.push(Node::Loop { id: *id, count: *count, reverse: *reverse, body });
                 continue;
             }
