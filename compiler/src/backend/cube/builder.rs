@@ -377,6 +377,12 @@ impl Code {
         self.scope().register(Branch::RangeLoop(Box::new(range)));
     }
 
+    /// A range that is not to be unrolled: its rounds are long, or there are other units to fill the time.
+    pub(super) fn rolled(&mut self, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
+        self.comment(text::ROLLED);
+        self.range(start, end, step, body);
+    }
+
     pub(super) fn when(&mut self, cond: Val, body: impl FnOnce(&mut Code)) {
         let child = self.scope().child();
         self.scopes.push(child);
@@ -394,7 +400,7 @@ impl Code {
                 let mine = self.less(unit, index(count));
                 self.when(mine, |code| body(code, unit));
             }
-            std::cmp::Ordering::Greater => self.range(unit, index(count), units, body),
+            std::cmp::Ordering::Greater => self.rolled(unit, index(count), units, body),
         }
     }
 

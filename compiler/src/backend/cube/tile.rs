@@ -125,7 +125,7 @@ impl Emitter<'_> {
     }
 
     fn looped(&mut self, code: &mut Code, id: LoopId, count: usize, reverse: bool, body: &[Node]) {
-        code.range(index(0), index(count), 1, |code, round| {
+        code.rolled(index(0), index(count), 1, |code, round| {
             let round = if reverse { code.sub(index(count.saturating_sub(1)), round) } else { round };
             self.loops.insert(id, round);
             self.nodes(code, body);
@@ -207,6 +207,11 @@ impl Emitter<'_> {
                 (list, code.add(place, further))
             }
         }
+    }
+
+    /// Numbers for a stride of an operand: a local has all rows of an entry side by side.
+    pub(super) fn apart(&self, view: &View, stride: usize) -> usize {
+        if matches!(view.base, Base::Local(_)) { stride * self.each } else { stride }
     }
 
     /// How much further than the first row of all a row of the cube is.
@@ -291,8 +296,7 @@ impl Emitter<'_> {
         let x = code.max(x, zero);
         let place = code.index_of(x);
         let place = code.min(place, index(size.saturating_sub(1)));
-        let stride = if matches!(view.base, Base::Local(_)) { stride * self.each } else { stride };
-        code.mul(place, index(stride))
+        code.mul(place, index(self.apart(view, stride)))
     }
 
     fn gather(&self, code: &mut Code, gather: &Gather) {

@@ -53,7 +53,7 @@ pub(super) fn cuda(
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _mine = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let compiled = scope_by_scope(kernel, options)?;
-    let text = with_all_registers(&compiled.to_string());
+    let text = with_hints(&compiled.to_string());
     Ok((compiled, text))
 }
 
@@ -130,10 +130,15 @@ fn unite(flags: &mut Flags<Dialect>, other: &Flags<Dialect>) {
     }
 }
 
-/// A cube has a processor to itself: with more cubes in mind, the assembler would rather spill than take registers.
-fn with_all_registers(text: &str) -> String {
+/// Before a loop that is not to be unrolled; the form has no word for it.
+pub(super) const ROLLED: &str = "unroll 1";
+
+/// What CubeCL cannot say. A cube has a processor to itself: with more cubes in mind, the assembler would rather spill than take
+/// registers.
+fn with_hints(text: &str) -> String {
+    let text = text.replace(&format!("// {ROLLED}\n"), &format!("#pragma {ROLLED}"));
     match text.split_once("__launch_bounds__(").and_then(|(before, after)| Some((before, after.split_once(')')?))) {
         Some((before, (units, after))) => format!("{before}__launch_bounds__({units}, 1) {after}"),
-        None => text.to_string(),
+        None => text,
     }
 }
