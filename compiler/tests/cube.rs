@@ -98,7 +98,7 @@ fn largest(list: &[f64]) -> f64 {
 
 /// Largest difference.
 fn apart<'a>(pairs: impl Iterator<Item = (&'a f32, &'a f64)>) -> f64 {
-    pairs.map(|(x, y)| (f64::from(*x) - y).abs()).fold(0.0f64, |m, d| if d <= m { m } else { d })
+    pairs.map(|(x, y)| (f64::from(*x) - y).abs()).fold(0.0f64, |m, d| if m.is_nan() || d <= m { m } else { d })
 }
 
 /// Outputs, as they are and as they should be.
@@ -139,11 +139,26 @@ impl<'a> Compared<'a> {
         };
         // An optimiser divides each gradient by its own size: one that is nothing but rounding may move a parameter either way,
         // as far as its steps are long. All others move it as they should.
-        let unclear = (TOLERANCE * largest(gradient)).max(1e-6 * self.steepest);
+        let unclear = self.unclear(gradient);
         let (clear, rest): (Vec<_>, Vec<_>) = pairs.zip(gradient).partition(|(_, g)| g.abs() > unclear);
         let [clear, rest] = [clear, rest].map(|list| apart(list.into_iter().map(|(pair, _)| pair)));
         let far = if rest > 2.1 * moved + TOLERANCE * scale { f64::INFINITY } else { 0.0 };
         far.max(if scale < 1e-9 { 0.0 } else { clear / scale })
+    }
+
+    /// Gradients up to this size may have either sign in single precision.
+    fn unclear(&self, gradient: &[f64]) -> f64 {
+        (TOLERANCE * largest(gradient)).max(1e-6 * self.steepest)
+    }
+
+    /// Says which gradients are nothing but rounding as a whole.
+    fn rounding(&self) {
+        for (name, (found, expected)) in self.outputs.iter().filter(|(name, _)| name.starts_with("grad.")) {
+            let (is, should) = (found.iter().fold(0.0f32, |m, x| m.max(x.abs())), largest(expected));
+            if should > 0.0 && should <= self.unclear(expected) {
+                eprintln!("  {name}: at most {is:.1e}, {should:.1e} in double precision, of {:.1e} among all", self.steepest);
+            }
+        }
     }
 
     /// The gradient that a parameter or a record of an optimiser has been moved by, and how far its entries have moved at most.
@@ -199,6 +214,7 @@ fn differing(model: &Model, entry: Entry, batch: usize, observe: bool, watched: 
             wrong.push(format!("{what}: {} differs by {d:e}", output.name));
         }
     }
+    compared.rounding();
     eprintln!("  worst difference {:.1e} ({})", worst.0, worst.1);
     wrong.iter().for_each(|line| eprintln!("  {line}"));
     wrong

@@ -377,9 +377,9 @@ impl Code {
         self.scope().register(Branch::RangeLoop(Box::new(range)));
     }
 
-    /// A range that is not to be unrolled: its rounds are long, or there are other units to fill the time.
-    pub(super) fn rolled(&mut self, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
-        self.comment(text::ROLLED);
+    /// A range of which so many rounds become one: 1 where rounds are long, or there are other units to fill the time.
+    pub(super) fn unrolled(&mut self, by: usize, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
+        self.comment(&format!("{}{by}", text::UNROLL));
         self.range(start, end, step, body);
     }
 
@@ -400,7 +400,7 @@ impl Code {
                 let mine = self.less(unit, index(count));
                 self.when(mine, |code| body(code, unit));
             }
-            std::cmp::Ordering::Greater => self.rolled(unit, index(count), units, body),
+            std::cmp::Ordering::Greater => self.unrolled(1, unit, index(count), units, body),
         }
     }
 

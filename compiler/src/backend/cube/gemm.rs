@@ -68,7 +68,7 @@ impl Emitter<'_> {
                     (from, code.min(to, index(gemm.k)))
                 }
             };
-            code.range(from, to, 1, |code, k| {
+            let round = |code: &mut Code, k: Val| {
                 let by = code.mul(k, index(in_panel));
                 let at = code.add(by, packed);
                 let four = code.load(weights, at);
@@ -81,7 +81,13 @@ impl Emitter<'_> {
                     let next = code.mul_add(x, four, so_far);
                     code.set(*sum, next);
                 }
-            });
+            };
+            // With many rows there is work enough until the next weights are there; with few, the compiler asks for several at
+            // a time.
+            match phase.block {
+                4.. => code.unrolled(2, from, to, 1, round),
+                _ => code.range(from, to, 1, round),
+            }
 
             let first_n = code.mul(place, index(4));
             let by_panel = code.mul(panel, index(weight.panel));

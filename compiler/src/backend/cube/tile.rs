@@ -125,7 +125,7 @@ impl Emitter<'_> {
     }
 
     fn looped(&mut self, code: &mut Code, id: LoopId, count: usize, reverse: bool, body: &[Node]) {
-        code.rolled(index(0), index(count), 1, |code, round| {
+        code.unrolled(1, index(0), index(count), 1, |code, round| {
             let round = if reverse { code.sub(index(count.saturating_sub(1)), round) } else { round };
             self.loops.insert(id, round);
             self.nodes(code, body);

@@ -130,13 +130,13 @@ fn unite(flags: &mut Flags<Dialect>, other: &Flags<Dialect>) {
     }
 }
 
-/// Before a loop that is not to be unrolled; the form has no word for it.
-pub(super) const ROLLED: &str = "unroll 1";
+/// Before a loop, with a number; the form has no word for it.
+pub(super) const UNROLL: &str = "unroll ";
 
 /// What CubeCL cannot say. A cube has a processor to itself: with more cubes in mind, the assembler would rather spill than take
 /// registers.
 fn with_hints(text: &str) -> String {
-    let text = text.replace(&format!("// {ROLLED}\n"), &format!("#pragma {ROLLED}"));
+    let text = text.replace(&format!("// {UNROLL}"), &format!("#pragma {UNROLL}"));
     match text.split_once("__launch_bounds__(").and_then(|(before, after)| Some((before, after.split_once(')')?))) {
         Some((before, (units, after))) => format!("{before}__launch_bounds__({units}, 1) {after}"),
         None => text,
