@@ -151,12 +151,19 @@ impl<'a> Compared<'a> {
         (TOLERANCE * largest(gradient)).max(1e-6 * self.steepest)
     }
 
-    /// Says which gradients are nothing but rounding as a whole.
+    /// Says which parameters rounding has moved another way, and how small the gradients of those entries are.
     fn rounding(&self) {
-        for (name, (found, expected)) in self.outputs.iter().filter(|(name, _)| name.starts_with("grad.")) {
-            let (is, should) = (found.iter().fold(0.0f32, |m, x| m.max(x.abs())), largest(expected));
-            if should > 0.0 && should <= self.unclear(expected) {
-                eprintln!("  {name}: at most {is:.1e}, {should:.1e} in double precision, of {:.1e} among all", self.steepest);
+        for (name, (found, expected)) in self.outputs.iter().filter(|(name, _)| name.starts_with("next.param.")) {
+            let Some((gradient, _)) = self.stepped(name) else { continue };
+            let off = |x: &f32, y: &f64| (f64::from(*x) - y).abs() > TOLERANCE * largest(expected);
+            let moved = found.iter().zip(*expected).zip(gradient).filter(|((x, y), _)| off(x, y)).map(|(_, g)| g.abs());
+            let (count, steep) = moved.fold((0, 0.0), |(n, m), g| (n + 1, f64::max(m, g)));
+            if count > 0 {
+                let (all, own) = (expected.len(), largest(gradient));
+                eprintln!(
+                    "  {name}: {count} of {all} entries off, gradients up to {steep:.1e} of {own:.1e}, {:.1e} among all",
+                    self.steepest
+                );
             }
         }
     }
