@@ -44,7 +44,8 @@ fn run(program: &Program, inputs: &[Vec<f32>], device: usize, clock: Clock) -> R
 /// Largest difference, relative to the largest number.
 fn distance(a: &[f32], b: &[f64]) -> f64 {
     let largest = b.iter().fold(1e-9f64, |m, x| m.max(x.abs()));
-    a.iter().zip(b).map(|(x, y)| (f64::from(*x) - y).abs()).fold(0.0f64, |m, d| if d <= m { m } else { d }) / largest
+    a.iter().zip(b).map(|(x, y)| (f64::from(*x) - y).abs()).fold(0.0f64, |m, d| if m.is_nan() || d <= m { m } else { d })
+        / largest
 }
 
 #[test]

@@ -272,7 +272,7 @@ impl Walk<'_> {
             each(&reduced, &mut |entry, inner| {
                 map.reduced.iter().zip(inner).for_each(|(d, i)| full[*d] = *i);
                 for row in 0..self.rows {
-                    let who = self.unit(out * self.per_cube + row + entry % map.split * results);
+                    let who = self.unit(map.item(out * self.per_cube + row, entry % map.split, results));
                     loads.iter().for_each(|load| self.touch(who, Some(load), &full, row, false, f));
                     sets.iter().for_each(|set| self.touch(who, Some(set), &full, row, true, f));
                 }
@@ -281,8 +281,8 @@ impl Walk<'_> {
             for row in 0..self.rows {
                 let item = out * self.per_cube + row;
                 for (s, fold) in folds.iter().enumerate() {
-                    if map.split == 1 {
-                        self.touch(self.unit(item), fold.as_ref(), &full, row, true, f);
+                    if map.split == 1 || map.in_plane {
+                        self.touch(self.unit(map.item(item, 0, results)), fold.as_ref(), &full, row, true, f);
                         continue;
                     }
                     for part in 0..map.split {

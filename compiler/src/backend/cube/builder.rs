@@ -1,23 +1,26 @@
-//! The one file that knows CubeCL's intermediate form: a builder of kernels, and what makes text of them.
+//! The one module that knows CubeCL's intermediate form: a builder of kernels, and (in `text`) what makes text of them.
 //!
-//! Everything above it says `add`, `load`, `range`; a new version of CubeCL changes this file and no other. Indices are
+//! Everything above it says `add`, `load`, `range`; a new version of CubeCL changes this module and no other. Indices are
 //! folded while they are built, so that what is known is not computed on the device.
+
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+pub(super) mod task;
+mod text;
 
 use std::collections::BTreeMap;
 
-use cubecl::Compiler;
 use cubecl::ir::{
     AddressType, Arithmetic, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType, FloatKind,
-    FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, NonSemantic, Operation, Operator, RangeLoop, Scope, Select,
-    StorageType, Synchronization, Type, UIntKind, UnaryOperator, Variable, VariableKind, VectorInitOperator,
+    FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, NonSemantic, Operation, Operator, Plane, RangeLoop, Scope,
+    Select, StorageType, Synchronization, Type, UIntKind, UnaryOperator, Variable, VariableKind, VectorInitOperator,
 };
-use cubecl::prelude::{CubeDim, ExecutionMode, KernelBuilder, KernelSettings};
-use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
-use cubecl_cpp::shared::{CompilationOptions, CppCompiler, CppSupportedFeatures};
+use cubecl::prelude::{CubeDim, KernelBuilder, KernelSettings};
 use cubecl_runtime::kernel::KernelDefinition;
 
-use super::emitted::{Arena, Binding, Scalar, Target};
+use super::emitted::{Arena, Binding, Scalar};
 use crate::kernel::{BufferId, LoopId};
+
+pub(super) use text::text;
 
 const F32: Type = Type::Scalar(StorageType::Scalar(ElemType::Float(FloatKind::F32)));
 const U32: Type = Type::Scalar(StorageType::Scalar(ElemType::UInt(UIntKind::U32)));
@@ -348,6 +351,11 @@ impl Code {
         Val(var.0)
     }
 
+    /// The number of the unit whose place in the plane differs in these bits. All units of the plane have to be here.
+    pub(super) fn across(&mut self, x: Val, bits: usize) -> Val {
+        self.compute(x.0.ty, Plane::ShuffleXor(BinaryOperator { lhs: x.0, rhs: index(bits).0 }))
+    }
+
     /// All units of the cube wait for each other, and see what the others wrote.
     pub(super) fn barrier(&mut self) {
         self.scope().register(Synchronization::SyncCube);
@@ -369,6 +377,12 @@ impl Code {
         self.scope().register(Branch::RangeLoop(Box::new(range)));
     }
 
+    /// A range of which so many rounds become one: 1 where rounds are long, or there are other units to fill the time.
+    pub(super) fn unrolled(&mut self, by: usize, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
+        self.comment(&format!("{}{by}", text::UNROLL));
+        self.range(start, end, step, body);
+    }
+
     pub(super) fn when(&mut self, cond: Val, body: impl FnOnce(&mut Code)) {
         let child = self.scope().child();
         self.scopes.push(child);
@@ -386,7 +400,7 @@ impl Code {
                 let mine = self.less(unit, index(count));
                 self.when(mine, |code| body(code, unit));
             }
-            std::cmp::Ordering::Greater => self.range(unit, index(count), units, body),
+            std::cmp::Ordering::Greater => self.unrolled(1, unit, index(count), units, body),
         }
     }
 
@@ -409,44 +423,6 @@ pub(super) fn binding_type(binding: &Binding) -> Type {
 /// Places are counted with 32 bits.
 pub(super) fn address_type() -> StorageType {
     AddressType::U32.unsigned_type()
-}
-
-/// Text of a kernel, and the bytes of shared memory that it needs.
-pub(super) fn text(kernel: KernelDefinition, target: Target) -> Result<(String, usize), String> {
-    let address = address_type();
-    match target {
-        Target::Cuda { arch } => {
-            let options = CompilationOptions {
-                warp_size: 32,
-                supports_features: CppSupportedFeatures {
-                    fast_math: true,
-                    grid_constants: arch >= 70,
-                    fast_tanh: arch >= 75,
-                    clusters: arch >= 90,
-                    elect_sync: arch >= 90,
-                },
-            };
-            let mut compiler = CppCompiler::<CudaDialect<CudaWmmaCompiler>>::default();
-            let compiled = compiler.compile(kernel, &options, ExecutionMode::Unchecked, address).map_err(|e| format!("{e:?}"))?;
-            let shared = compiled.shared_memory_size();
-            Ok((with_all_registers(&compiled.to_string()), shared))
-        }
-        Target::Wgsl => {
-            let mut compiler = cubecl_wgpu::WgslCompiler::default();
-            let compiled =
-                compiler.compile(kernel, &Default::default(), ExecutionMode::Unchecked, address).map_err(|e| format!("{e:?}"))?;
-            let shared = compiled.shared_memory_bytes();
-            Ok((compiled.to_string(), shared))
-        }
-    }
-}
-
-/// A cube has a processor to itself: with more cubes in mind, the assembler would rather spill than take registers.
-fn with_all_registers(text: &str) -> String {
-    match text.split_once("__launch_bounds__(").and_then(|(before, after)| Some((before, after.split_once(')')?))) {
-        Some((before, (units, after))) => format!("{before}__launch_bounds__({units}, 1) {after}"),
-        None => text.to_string(),
-    }
 }
 
 /// Variables of loops that are open, by their number.

@@ -2,20 +2,21 @@
 //! is relied on: drivers tell too late, or not at all.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use cubecl::prelude::{ArrayArg, ComputeClient};
-use cubecl::prelude::{CubeCount, KernelId, KernelLauncher, Runtime, StorageType};
+use cubecl::prelude::{ComputeClient, CubeCount, Runtime};
 use cubecl::server::Handle;
-use cubecl_runtime::kernel::{CubeKernel, KernelDefinition, KernelMetadata};
+use sha2::{Digest, Sha256};
 
-use super::builder::{address_type, binding_type, settings};
-use super::emitted::{Action, Arena, Place, Scalar};
+use super::builder::task::{Task, arguments, plane_width};
+use super::builder::text;
+use super::emitted::{Action, Arena, Place, Scalar, Target};
 use super::launch::{EmitError, Launch, Planned, Resident};
 use super::plan::{Buffers, Limits};
 use crate::kernel::{BufferId, BufferKind, LoopId, Program, Work};
 use crate::random;
+
+pub use super::builder::task::Driver;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DeviceError {
@@ -35,10 +36,37 @@ pub enum DeviceError {
     DrawLength { name: String, expected: usize, found: usize },
 }
 
+/// A device that has been opened.
+pub struct Device<R: Runtime> {
+    pub(super) client: ComputeClient<R>,
+    pub(super) target: Target,
+    /// The driver with its version: what it compiled is of no use to another.
+    pub(super) driver: String,
+}
+
+impl<R: Runtime> std::fmt::Debug for Device<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device").field("target", &self.target).field("driver", &self.driver).finish()
+    }
+}
+
+impl<R: Runtime> Device<R> {
+    /// What the device has; processors are counted where the driver tells.
+    pub fn limits(&self) -> Limits {
+        let hardware = &self.client.properties().hardware;
+        Limits {
+            processors: hardware.num_streaming_multiprocessors.map_or(32, |n| n as usize),
+            shared_bytes: hardware.max_shared_memory_size,
+            units: hardware.max_units_per_cube.min(256),
+            plane: plane_width(&self.client),
+        }
+    }
+}
+
 /// A program on a device, ready to run.
-pub struct Instance<R: Runtime> {
+pub struct Instance<R: Driver> {
     client: ComputeClient<R>,
-    kernels: Vec<DeviceKernel>,
+    kernels: Vec<Task>,
     prepare: Vec<Action>,
     steps: Vec<Action>,
     advance: Vec<Action>,
@@ -54,7 +82,7 @@ pub struct Instance<R: Runtime> {
     draws: Vec<DrawState>,
 }
 
-impl<R: Runtime> std::fmt::Debug for Instance<R> {
+impl<R: Driver> std::fmt::Debug for Instance<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Instance").field("program", &self.program).field("launches", &self.kernels.len()).finish()
     }
@@ -67,20 +95,11 @@ struct DrawState {
     given: bool,
 }
 
-/// What a client's device has; processors are counted where the driver tells.
-pub fn limits<R: Runtime>(client: &ComputeClient<R>) -> Limits {
-    let hardware = &client.properties().hardware;
-    Limits {
-        processors: hardware.num_streaming_multiprocessors.map_or(32, |n| n as usize),
-        shared_bytes: hardware.max_shared_memory_size,
-        units: hardware.max_units_per_cube.min(256),
-    }
-}
-
-impl<R: Runtime> Instance<R> {
-    /// Plans a program for the client's device and allocates what it needs.
-    pub fn new(client: ComputeClient<R>, program: &Program, resident: &Resident) -> Result<Instance<R>, DeviceError> {
-        let Planned { buffers, launches, prepare, steps, advance, .. } = Planned::new(program, &limits(&client), resident)?;
+impl<R: Driver> Instance<R> {
+    /// Plans a program for a device and allocates what it needs there.
+    pub fn new(device: Device<R>, program: &Program, resident: &Resident) -> Result<Instance<R>, DeviceError> {
+        let Planned { buffers, launches, prepare, steps, advance, .. } = Planned::new(program, &device.limits(), resident)?;
+        let client = device.client.clone();
         let most = client.properties().memory.max_page_size as usize;
         for (arena, len) in Arena::ALL.into_iter().zip(buffers.arenas) {
             if 4 * len > most {
@@ -90,9 +109,9 @@ impl<R: Runtime> Instance<R> {
         let lens = buffers.arenas.map(|len| len.max(4));
         let arenas = lens.map(|len| client.empty(4 * len));
         let buffers = Arc::new(buffers);
-        let kernels = launches.into_iter().map(|launch| DeviceKernel::new(launch, Arc::clone(&buffers)));
-        let kernels: Vec<DeviceKernel> = kernels.collect();
-        kernels.iter().try_for_each(|kernel| kernel.fits(&client))?;
+        launches.iter().try_for_each(|launch| fits(launch, &client))?;
+        let kernels = launches.into_iter().map(|launch| task(launch, &buffers, &device));
+        let kernels: Vec<Task> = kernels.collect::<Result<_, _>>()?;
         let host = [Arena::Parameters, Arena::Io].map(|arena| (arena, (vec![0.0; lens[arena as usize]], false)));
         let mut draws: Vec<DrawState> =
             program.draws.iter().map(|name| DrawState { name: name.clone(), to: Vec::new(), given: false }).collect();
@@ -230,74 +249,49 @@ impl<R: Runtime> Instance<R> {
     fn launch(&self, i: usize, rounds: &BTreeMap<LoopId, usize>, seed: u64, step: u64) {
         let kernel = &self.kernels[i];
         let launch = &kernel.launch;
-        let mut launcher = KernelLauncher::<R>::new(settings(launch.units, &launch.name));
-        for binding in &launch.bindings {
+        let bound = launch.bindings.iter().map(|binding| {
             let a = binding.arena as usize;
-            // SAFETY: the arena has as many numbers.
-            let argument = unsafe { ArrayArg::from_raw_parts(self.arenas[a].clone(), self.lens[a]) };
-            launcher.register_array(argument, binding_type(binding));
-        }
-        for scalar in &launch.scalars {
-            launcher.register_scalar(match scalar {
-                Scalar::Loop(id) => rounds.get(id).copied().unwrap_or(0) as u32,
-                Scalar::Offset(id) => self.places[id.0 as usize].offset as u32,
-                Scalar::Key { draw, half } => {
-                    let key = random::key(&self.draws[*draw as usize].name, seed, &self.program, step);
-                    (key >> (32 * half)) as u32
-                }
-                Scalar::Given { draw } => u32::from(self.draws[*draw as usize].given),
-            });
-        }
+            (self.arenas[a].clone(), self.lens[a], *binding)
+        });
+        let scalars = launch.scalars.iter().map(|scalar| match scalar {
+            Scalar::Loop(id) => rounds.get(id).copied().unwrap_or(0) as u32,
+            Scalar::Offset(id) => self.places[id.0 as usize].offset as u32,
+            Scalar::Key { draw, half } => {
+                let key = random::key(&self.draws[*draw as usize].name, seed, &self.program, step);
+                (key >> (32 * half)) as u32
+            }
+            Scalar::Given { draw } => u32::from(self.draws[*draw as usize].given),
+        });
         let count = CubeCount::Static(launch.cubes() as u32, 1, 1);
         // SAFETY: the program has been verified: all that its kernels touch is inside of the arenas, and loops end.
-        unsafe { launcher.launch_unchecked(count, kernel.clone(), &self.client) };
+        unsafe { self.client.launch_unchecked(R::task(kernel.clone()), count, arguments(bound, scalars)) };
     }
 }
 
-/// A launch as CubeCL wants it: code is made when the device's runtime asks for it.
-#[derive(Debug, Clone)]
-struct DeviceKernel {
-    launch: Arc<Launch>,
-    buffers: Arc<Buffers>,
-    /// Of all that shapes the code: the runtime keeps what it has compiled by it.
-    fingerprint: u64,
+/// A launch with the key that its compiled code is kept by: its text, for what it is compiled, and by whom.
+fn task<R: Runtime>(launch: Launch, buffers: &Arc<Buffers>, device: &Device<R>) -> Result<Task, DeviceError> {
+    let failed = |message| EmitError::Text { launch: launch.name.clone(), message };
+    let (source, _) = text(launch.code(buffers).finish(&launch.name), device.target).map_err(failed)?;
+    let mut hasher = Sha256::new();
+    for part in [env!("CARGO_PKG_VERSION"), &format!("{:?}", device.target), &device.driver, &source] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    let key = hasher.finalize().into();
+    Ok(Task { launch: Arc::new(launch), buffers: Arc::clone(buffers), key })
 }
 
-impl DeviceKernel {
-    fn new(launch: Launch, buffers: Arc<Buffers>) -> DeviceKernel {
-        let mut hasher = DefaultHasher::new();
-        format!("{} {launch:?} {buffers:?}", env!("CARGO_PKG_VERSION")).hash(&mut hasher);
-        DeviceKernel { launch: Arc::new(launch), buffers, fingerprint: hasher.finish() }
-    }
-
-    fn fits<R: Runtime>(&self, client: &ComputeClient<R>) -> Result<(), DeviceError> {
-        let hardware = &client.properties().hardware;
-        let launch = &self.launch;
-        let needs = [
-            ("bindings", launch.bindings.len() + 1, hardware.max_bindings as usize),
-            ("bytes of shared memory", 4 * launch.shared(), hardware.max_shared_memory_size),
-            ("units a cube", launch.units as usize, hardware.max_units_per_cube.min(hardware.max_cube_dim.0) as usize),
-            ("cubes", launch.cubes(), hardware.max_cube_count.0 as usize),
-        ];
-        match needs.into_iter().find(|(_, needed, has)| needed > has) {
-            None => Ok(()),
-            Some((what, needed, has)) => Err(DeviceError::Limit { launch: launch.name.clone(), what, needed, has }),
-        }
-    }
-}
-
-impl KernelMetadata for DeviceKernel {
-    fn id(&self) -> KernelId {
-        KernelId::new::<Self>().info((self.launch.name.clone(), self.fingerprint))
-    }
-
-    fn address_type(&self) -> StorageType {
-        address_type()
-    }
-}
-
-impl CubeKernel for DeviceKernel {
-    fn define(&self) -> KernelDefinition {
-        self.launch.code(&self.buffers).finish(&self.launch.name)
+/// Whether a device can do a launch.
+fn fits<R: Runtime>(launch: &Launch, client: &ComputeClient<R>) -> Result<(), DeviceError> {
+    let hardware = &client.properties().hardware;
+    let needs = [
+        ("bindings", launch.bindings.len() + 1, hardware.max_bindings as usize),
+        ("bytes of shared memory", 4 * launch.shared(), hardware.max_shared_memory_size),
+        ("units a cube", launch.units as usize, hardware.max_units_per_cube.min(hardware.max_cube_dim.0) as usize),
+        ("cubes", launch.cubes(), hardware.max_cube_count.0 as usize),
+    ];
+    match needs.into_iter().find(|(_, needed, has)| needed > has) {
+        None => Ok(()),
+        Some((what, needed, has)) => Err(DeviceError::Limit { launch: launch.name.clone(), what, needed, has }),
     }
 }

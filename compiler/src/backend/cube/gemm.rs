@@ -1,6 +1,6 @@
 //! Products with weights: rows times four outputs in a unit's registers.
 
-use crate::kernel::{Base, Mode};
+use crate::kernel::{Base, Mode, View};
 
 use super::builder::{Code, List, Val, index, number};
 use super::emitted::Arena;
@@ -45,8 +45,7 @@ impl Emitter<'_> {
                     self.place(code, &gemm.src, &[&batch[..], &m, &[index(0)]].concat(), row)
                 })
                 .collect();
-            let step = gemm.src.strides.last().copied().unwrap_or(0);
-            let step = if matches!(gemm.src.base, Base::Local(_)) { step * self.each } else { step };
+            let step = self.apart(&gemm.src, gemm.src.strides.last().copied().unwrap_or(0));
 
             // Weights, four at a time.
             let in_panel = weight.pitch / 4;
@@ -69,7 +68,7 @@ impl Emitter<'_> {
                     (from, code.min(to, index(gemm.k)))
                 }
             };
-            code.range(from, to, 1, |code, k| {
+            let round = |code: &mut Code, k: Val| {
                 let by = code.mul(k, index(in_panel));
                 let at = code.add(by, packed);
                 let four = code.load(weights, at);
@@ -82,7 +81,13 @@ impl Emitter<'_> {
                     let next = code.mul_add(x, four, so_far);
                     code.set(*sum, next);
                 }
-            });
+            };
+            // With many rows there is work enough until the next weights are there; with few, the compiler asks for several at
+            // a time.
+            match phase.block {
+                4.. => code.unrolled(2, from, to, 1, round),
+                _ => code.range(from, to, 1, round),
+            }
 
             let first_n = code.mul(place, index(4));
             let by_panel = code.mul(panel, index(weight.panel));
@@ -91,33 +96,34 @@ impl Emitter<'_> {
                 let four = code.get(sum);
                 self.on_block_row(code, phase, m, row, |code| {
                     let m_at = unravel(code, entry, &gemm.m);
+                    let to = match phase.split {
+                        1 => self.end(code, phase, &batch, &m_at, n, row),
+                        _ => {
+                            let at = code.mul(part, index(phase.batch()));
+                            let at = code.add(at, b);
+                            let at = code.mul(at, index(phase.m));
+                            let at = code.add(at, m);
+                            let at = code.mul(at, index(gemm.n));
+                            let at = code.add(at, n);
+                            let at = code.add(at, index(self.plan.locals()));
+                            End { dst: (code.shared(), at), apart: 1, bias: None, accumulate: false }
+                        }
+                    };
                     for c in 0..4 {
                         let x = code.part(four, c);
-                        let n = code.add(n, index(c));
-                        let in_place = code.add(first_n, index(c));
-                        let put = |code: &mut Code| match phase.split {
-                            1 => self.finish(code, phase, &batch, &m_at, n, row, x),
-                            _ => {
-                                let at = code.mul(part, index(phase.batch()));
-                                let at = code.add(at, b);
-                                let at = code.mul(at, index(phase.m));
-                                let at = code.add(at, m);
-                                let at = code.mul(at, index(gemm.n));
-                                let at = code.add(at, n);
-                                let at = code.add(at, index(self.plan.locals()));
-                                let shared = code.shared();
-                                code.store(shared, at, x);
-                            }
-                        };
+                        let put = |code: &mut Code| to.put(code, c, x);
                         // Panels that are not full end before the four do.
                         if weight.panels() > 1 && !weight.panel.is_multiple_of(4) {
+                            let in_place = code.add(first_n, index(c));
                             let inside = code.less(in_place, index(weight.panel));
+                            let n = code.add(n, index(c));
                             let there = code.less(n, index(gemm.n));
                             let both = code.and(inside, there);
                             code.when(both, put);
                         } else if gemm.n.is_multiple_of(4) {
                             put(code);
                         } else {
+                            let n = code.add(n, index(c));
                             let there = code.less(n, index(gemm.n));
                             code.when(there, put);
                         }
@@ -155,20 +161,16 @@ impl Emitter<'_> {
         code.add(at, start)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "an entry of a product, by all its indices")]
-    fn finish(&self, code: &mut Code, phase: &GemmPhase, batch: &[Val], m: &[Val], n: Val, row: Val, sum: Val) {
+    /// Where an output goes, and those after it.
+    fn end(&self, code: &mut Code, phase: &GemmPhase, batch: &[Val], m: &[Val], n: Val, row: Val) -> End {
         let gemm = &phase.gemm;
-        let mut sum = sum;
-        if let Some(bias) = &gemm.bias {
-            let bias = self.read(code, bias, &[batch, &[n]].concat(), row);
-            sum = code.add(sum, bias);
-        }
-        let (list, place) = self.place(code, &gemm.dst, &[batch, m, &[n]].concat(), row);
-        if gemm.accumulate {
-            let before = code.load(list, place);
-            sum = code.add(before, sum);
-        }
-        code.store(list, place, sum);
+        let apart = |view: &View| self.apart(view, view.strides.last().copied().unwrap_or(0));
+        let bias = gemm.bias.as_ref().map(|bias| {
+            let (list, at) = self.place(code, bias, &[batch, &[n]].concat(), row);
+            (list, at, apart(bias))
+        });
+        let dst = self.place(code, &gemm.dst, &[batch, m, &[n]].concat(), row);
+        End { dst, apart: apart(&gemm.dst), bias, accumulate: gemm.accumulate }
     }
 
     pub(super) fn gemm_sum(&self, code: &mut Code, phase: &GemmPhase) {
@@ -181,8 +183,36 @@ impl Emitter<'_> {
                 let sum = self.partial_sums(code, Mode::Sum, item, self.plan.locals(), phase.split, phase.results());
                 let batch = unravel(code, b, &gemm.batch);
                 let m = unravel(code, entry, &gemm.m);
-                self.finish(code, phase, &batch, &m, n, row, sum);
+                self.end(code, phase, &batch, &m, n, row).put(code, 0, sum);
             });
         });
+    }
+}
+
+/// Where outputs of a row go that follow each other.
+struct End {
+    dst: (List, Val),
+    /// From one output to the next.
+    apart: usize,
+    bias: Option<(List, Val, usize)>,
+    accumulate: bool,
+}
+
+impl End {
+    /// The sum of an output, so many after the first.
+    fn put(&self, code: &mut Code, further: usize, sum: Val) {
+        let mut sum = sum;
+        if let Some((list, at, apart)) = self.bias {
+            let at = code.add(at, index(further * apart));
+            let bias = code.load(list, at);
+            sum = code.add(sum, bias);
+        }
+        let (list, at) = self.dst;
+        let at = code.add(at, index(further * self.apart));
+        if self.accumulate {
+            let before = code.load(list, at);
+            sum = code.add(before, sum);
+        }
+        code.store(list, at, sum);
     }
 }

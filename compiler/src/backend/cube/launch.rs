@@ -9,7 +9,7 @@ use super::builder::{Code, LoopVars, Val, index, text};
 use super::contract::ContractPlan;
 use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Scalar, Target};
 use super::pack::PackPlan;
-use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt};
+use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt, layout};
 use super::random::RandomPlan;
 use super::tile::{TilePlan, start};
 
@@ -77,6 +77,17 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resid
         advance: planned.advance,
         notes: planned.notes,
     })
+}
+
+/// What a device's memory makes of a program: locals that do not fit on chip, kernel by kernel. No text is made for it.
+pub fn notes(program: &Program, limits: &Limits) -> Vec<Note> {
+    let mut notes = Vec::new();
+    each_kernel(program, &mut |kernel| {
+        if let Work::Tile(tile) = &kernel.work {
+            notes.extend(layout(tile, limits).notes.into_iter().map(|text| Note { kernel: kernel.name.clone(), text }));
+        }
+    });
+    notes
 }
 
 /// A program with every decision taken, before there is any code.

@@ -12,7 +12,7 @@
 //! | `tile` with `map`, `gemm`, `math`; `contract`, `pack`, `random` | code of the kernels |
 //! | `launch` | kernels of a launch as one |
 //! | `device`, `vulkan`, `cuda` | running them |
-//! | `builder` | all that knows CubeCL |
+//! | `builder` with `text`, `task` | all that knows CubeCL |
 
 #[cfg(feature = "emit")]
 mod barrier;
@@ -49,6 +49,6 @@ pub mod vulkan;
 
 pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Scalar, Target};
 #[cfg(feature = "emit")]
-pub use launch::{EmitError, Resident, emit};
+pub use launch::{EmitError, Resident, emit, notes};
 #[cfg(feature = "emit")]
 pub use plan::Limits;

@@ -5,7 +5,7 @@
 
 use crate::kernel::{Copy, Gather, Gemm, Instr, Map, Mode, Reg, Scatter, Sort, Store, View};
 
-use super::plan::{SCRATCH, Weight};
+use super::plan::{Limits, SCRATCH, Weight};
 
 /// What units do, item by item: item i is done by unit `i % units`.
 #[derive(Debug, Clone)]
@@ -31,11 +31,18 @@ pub(super) struct MapPhase {
     pub(super) code: Vec<Instr>,
     pub(super) sets: Vec<Store>,
     pub(super) folds: Vec<Store>,
-    /// Units that share an item's sum; each has a part of it, added up by the phase after.
+    /// Units that share an item's sum; each has a part of it.
     pub(super) split: usize,
+    /// They are of one plane and hand their parts to each other; else the phase after adds them up.
+    pub(super) in_plane: bool,
 }
 
 impl MapPhase {
+    /// The item that does a part of a result, of so many results for all rows.
+    pub(super) fn item(&self, result: usize, part: usize, results: usize) -> usize {
+        if self.in_plane { result * self.split + part } else { part * results + result }
+    }
+
     /// Results for each row of the cube.
     pub(super) fn results(&self) -> usize {
         self.kept.iter().map(|d| self.dims[*d]).product()
@@ -109,7 +116,7 @@ pub(super) struct ScatterPhase {
 
 /// The phases of a map. Sums along other dimensions than those of the stores are phases before: what they read has not been
 /// overwritten yet.
-pub(super) fn map(map: &Map, rows: usize, units: usize) -> Vec<Phase> {
+pub(super) fn map(map: &Map, rows: usize, limits: &Limits) -> Vec<Phase> {
     let map = merged(map);
     let reduced_by = |store: &Store| -> Vec<usize> {
         if store.mode == Mode::Set {
@@ -135,9 +142,10 @@ pub(super) fn map(map: &Map, rows: usize, units: usize) -> Vec<Phase> {
         let sets = if i == last { sets.clone() } else { Vec::new() };
         let kept = (0..map.dims.len()).filter(|d| !reduced.contains(d)).collect();
         let code = map.code.clone();
-        let mut phase = MapPhase { kept, reduced, dims: map.dims.clone(), loads: map.loads.clone(), code, sets, folds, split: 1 };
-        phase.split = split(phase.results() * rows, phase.length(), phase.folds.len(), units);
-        let sums = phase.split > 1;
+        let (dims, loads) = (map.dims.clone(), map.loads.clone());
+        let mut phase = MapPhase { kept, reduced, dims, loads, code, sets, folds, split: 1, in_plane: false };
+        (phase.split, phase.in_plane) = split(phase.results() * rows, phase.length(), phase.folds.len(), limits);
+        let sums = phase.split > 1 && !phase.in_plane;
         phases.push(Phase::Map(phase.clone()));
         if sums {
             phases.push(Phase::MapSum(phase));
@@ -146,13 +154,16 @@ pub(super) fn map(map: &Map, rows: usize, units: usize) -> Vec<Phase> {
     phases
 }
 
-/// Units that share each of some sums: as many as would be idle, but no more than the sum is worth or partial sums fit.
-fn split(results: usize, length: usize, sums: usize, units: usize) -> usize {
+/// Units that share each of some sums, and whether they are of one plane: as many as would be idle, but no more than the sum is
+/// worth or partial sums fit.
+fn split(results: usize, length: usize, sums: usize, limits: &Limits) -> (usize, bool) {
     if results == 0 || sums == 0 {
-        return 1;
+        return (1, false);
     }
-    let most = (units / results).min(length / 4).min(SCRATCH / (results * sums));
-    if most < 2 { 1 } else { 1 << most.ilog2() }
+    let most = (limits.units as usize / results).min(length / 4);
+    let plane = limits.plane as usize;
+    let most = if plane > 1 { most.min(plane) } else { most.min(SCRATCH / (results * sums)) };
+    if most < 2 { (1, false) } else { (1 << most.ilog2(), plane > 1) }
 }
 
 /// Neighbouring dimensions that every view goes through as one become one; those of one entry go.

@@ -18,6 +18,8 @@ pub struct Limits {
     pub shared_bytes: usize,
     /// Units of a cube.
     pub units: u32,
+    /// Neighbouring units that hand numbers to each other without shared memory (a warp); 1 where that is not known.
+    pub plane: u32,
 }
 
 impl Limits {
@@ -29,12 +31,12 @@ impl Limits {
             90.. => (132, 227),
             _ => (40, 48),
         };
-        Limits { processors, shared_bytes: kilobytes << 10, units: 256 }
+        Limits { processors, shared_bytes: kilobytes << 10, units: 256, plane: 32 }
     }
 
-    /// What every device of WebGPU's native implementations has.
+    /// What every device of WebGPU's native implementations has; how wide its planes are, each says for itself.
     pub fn wgsl() -> Limits {
-        Limits { processors: 32, shared_bytes: 32 << 10, units: 256 }
+        Limits { processors: 32, shared_bytes: 32 << 10, units: 256, plane: 1 }
     }
 }
 

@@ -17,15 +17,17 @@ pub(super) struct TilePlan {
     body: Vec<Node>,
     /// Where the cubes' spilled locals start in the workspace.
     pub(super) spill: usize,
+    /// Units of a plane.
+    pub(super) plane: usize,
 }
 
 impl TilePlan {
     pub(super) fn new(tile: &Tile, limits: &Limits, buffers: &Buffers, around: &Around) -> TilePlan {
         let layout = layout(tile, limits);
         let units = limits.units as usize;
-        let mut body = nodes(&tile.body, &layout, buffers, units);
+        let mut body = nodes(&tile.body, &layout, buffers, limits);
         barrier::place(&mut body, tile, &layout, units, around);
-        TilePlan { tile: tile.clone(), layout, body, spill: 0 }
+        TilePlan { tile: tile.clone(), layout, body, spill: 0, plane: limits.plane as usize }
     }
 
     /// Numbers of shared memory: locals of all rows, and partial sums.
@@ -57,12 +59,12 @@ impl TilePlan {
     }
 }
 
-fn nodes(body: &[Stmt], layout: &Layout, buffers: &Buffers, units: usize) -> Vec<Node> {
-    let rows = layout.rows_per_cube;
+fn nodes(body: &[Stmt], layout: &Layout, buffers: &Buffers, limits: &Limits) -> Vec<Node> {
+    let (rows, units) = (layout.rows_per_cube, limits.units as usize);
     let mut nodes = Vec::new();
     for stmt in body {
         let phases = match stmt {
-            Stmt::Map(map) => phase::map(map, rows, units),
+            Stmt::Map(map) => phase::map(map, rows, limits),
             Stmt::Gemm(gemm) => {
                 let Base::Buffer(id) = gemm.weight.base else { unreachable!("the verifier lets only buffers pass") };
                 phase::gemm(gemm, buffers.weights[&id], rows, units)
@@ -72,7 +74,7 @@ fn nodes(body: &[Stmt], layout: &Layout, buffers: &Buffers, units: usize) -> Vec
             Stmt::Gather(gather) => vec![Phase::Gather(gather.clone())],
             Stmt::Scatter(scatter) => vec![phase::scatter(scatter)],
             Stmt::Loop { id, count, reverse, body } => {
-                let body = self::nodes(body, layout, buffers, units);
+                let body = self::nodes(body, layout, buffers, limits);
                 nodes.push(Node::Loop { id: *id, count: *count, reverse: *reverse, body });
                 continue;
             }
@@ -123,7 +125,7 @@ impl Emitter<'_> {
     }
 
     fn looped(&mut self, code: &mut Code, id: LoopId, count: usize, reverse: bool, body: &[Node]) {
-        code.range(index(0), index(count), 1, |code, round| {
+        code.unrolled(1, index(0), index(count), 1, |code, round| {
             let round = if reverse { code.sub(index(count.saturating_sub(1)), round) } else { round };
             self.loops.insert(id, round);
             self.nodes(code, body);
@@ -205,6 +207,11 @@ impl Emitter<'_> {
                 (list, code.add(place, further))
             }
         }
+    }
+
+    /// Numbers for a stride of an operand: a local has all rows of an entry side by side.
+    pub(super) fn apart(&self, view: &View, stride: usize) -> usize {
+        if matches!(view.base, Base::Local(_)) { stride * self.each } else { stride }
     }
 
     /// How much further than the first row of all a row of the cube is.
@@ -289,8 +296,7 @@ impl Emitter<'_> {
         let x = code.max(x, zero);
         let place = code.index_of(x);
         let place = code.min(place, index(size.saturating_sub(1)));
-        let stride = if matches!(view.base, Base::Local(_)) { stride * self.each } else { stride };
-        code.mul(place, index(stride))
+        code.mul(place, index(self.apart(view, stride)))
     }
 
     fn gather(&self, code: &mut Code, gather: &Gather) {

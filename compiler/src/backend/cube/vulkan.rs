@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use cubecl::prelude::{ComputeClient, Runtime};
+use cubecl::prelude::Runtime;
 use cubecl_wgpu::{RuntimeOptions, Vulkan, WgpuDevice, WgpuRuntime, init_setup};
 
-use super::device::DeviceError;
+use super::device::{Device, DeviceError};
+use super::emitted::Target;
 
 /// A Vulkan device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +43,8 @@ pub fn devices() -> Vec<VulkanDevice> {
     found
 }
 
-/// A client for a device, by its place in [`devices`].
-pub fn open(index: usize) -> Result<ComputeClient<WgpuRuntime>, DeviceError> {
+/// Opens a device, by its place in [`devices`].
+pub fn open(index: usize) -> Result<Device<WgpuRuntime>, DeviceError> {
     let found = devices();
     let missing = |reason: String| DeviceError::NoDevice { kind: "Vulkan", index, reason };
     let device = found.get(index).ok_or_else(|| match found.len() {
@@ -64,5 +65,6 @@ pub fn open(index: usize) -> Result<ComputeClient<WgpuRuntime>, DeviceError> {
         }
         WgpuRuntime::client(&which)
     });
-    opened.map_err(|_| missing("it cannot be opened".into()))
+    let client = opened.map_err(|_| missing("it cannot be opened".into()))?;
+    Ok(Device { client, target: Target::Wgsl, driver: device.name.clone() })
 }
