@@ -24,7 +24,7 @@ fn train(trainer: &mut Trainer, until: u64) -> Snapshot {
     while trainer.step() < until {
         trainer.advance().unwrap();
     }
-    trainer.save()
+    trainer.save().unwrap()
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn run_with(folder: &Path, steps: &[u64]) -> (Run, Vec<Snapshot>) {
     let mut trainer = Trainer::new(run.config.clone()).unwrap();
     let snapshots = steps.iter().map(|step| {
         let snapshot = train(&mut trainer, *step);
-        let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.instruction_set(), 0);
+        let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.computes_with(), 0);
         checkpoint::write(&run.checkpoints(), &manifest, &snapshot).unwrap();
         snapshot
     });

@@ -3,21 +3,26 @@
 use cubecl::prelude::{ComputeClient, Runtime};
 use cubecl_cuda::{CudaDevice, CudaRuntime};
 
-use super::device::DeviceError;
+use super::device::{DeviceError, quietly};
 
-/// A client for a device. The driver is looked for first: CubeCL ends the program where there is none.
-pub fn open(index: usize) -> Result<ComputeClient<CudaRuntime>, DeviceError> {
-    let missing = |reason: String| DeviceError::NoDevice { kind: "CUDA", index, reason };
+fn missing(index: usize, reason: String) -> DeviceError {
+    DeviceError::NoDevice { kind: "CUDA", index, reason }
+}
+
+/// Asks the driver for a device: CubeCL ends the program where there is none.
+pub fn probe(index: usize) -> Result<(), DeviceError> {
     let names = if cfg!(windows) { &["nvcuda.dll"][..] } else { &["libcuda.so.1", "libcuda.so"] };
     // SAFETY: the driver's library runs nothing when it is loaded but its own set-up.
     let driver = names.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok());
-    let driver = driver.ok_or_else(|| missing(format!("the driver's library ({}) is not there", names[0])))?;
-    let count = count(&driver).map_err(&missing)?;
-    if index >= count {
-        return Err(missing(format!("the driver has {count}, counted from 0")));
-    }
-    let opened = std::panic::catch_unwind(|| CudaRuntime::client(&CudaDevice::new(index)));
-    opened.map_err(|_| missing("it cannot be opened".into()))
+    let driver = driver.ok_or_else(|| missing(index, format!("the driver's library ({}) is not there", names[0])))?;
+    let count = count(&driver).map_err(|reason| missing(index, reason))?;
+    if index < count { Ok(()) } else { Err(missing(index, format!("the driver has {count}, counted from 0"))) }
+}
+
+/// A client for a device.
+pub fn open(index: usize) -> Result<ComputeClient<CudaRuntime>, DeviceError> {
+    probe(index)?;
+    quietly(move || CudaRuntime::client(&CudaDevice::new(index))).ok_or_else(|| missing(index, "it cannot be opened".into()))
 }
 
 /// Devices that the driver has.

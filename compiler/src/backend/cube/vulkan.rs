@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use cubecl::prelude::{ComputeClient, Runtime};
 use cubecl_wgpu::{RuntimeOptions, Vulkan, WgpuDevice, WgpuRuntime, init_setup};
 
-use super::device::DeviceError;
+use super::device::{DeviceError, quietly};
 
 /// A Vulkan device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,19 +42,29 @@ pub fn devices() -> Vec<VulkanDevice> {
     found
 }
 
+fn missing(index: usize, reason: String) -> DeviceError {
+    DeviceError::NoDevice { kind: "Vulkan", index, reason }
+}
+
+/// A device by its place in [`devices`].
+pub fn probe(index: usize) -> Result<VulkanDevice, DeviceError> {
+    let mut found = devices();
+    match found.len() {
+        0 => {
+            let software = "on Debian `apt-get install mesa-vulkan-drivers libvulkan1` has one in software";
+            Err(missing(index, format!("no Vulkan driver has one; {software}")))
+        }
+        n if index >= n => Err(missing(index, format!("there are {n}, counted from 0"))),
+        _ => Ok(found.swap_remove(index)),
+    }
+}
+
 /// A client for a device, by its place in [`devices`].
 pub fn open(index: usize) -> Result<ComputeClient<WgpuRuntime>, DeviceError> {
-    let found = devices();
-    let missing = |reason: String| DeviceError::NoDevice { kind: "Vulkan", index, reason };
-    let device = found.get(index).ok_or_else(|| match found.len() {
-        0 => missing(
-            "no Vulkan driver has one; on Debian `apt-get install mesa-vulkan-drivers libvulkan1` has one in software".into(),
-        ),
-        n => missing(format!("there are {n}, counted from 0")),
-    })?;
+    let device = probe(index)?;
     // A device that is there may still refuse to be opened, which wgpu's runtime answers with a panic.
     let which = device.which.clone();
-    let opened = std::panic::catch_unwind(move || {
+    let opened = quietly(move || {
         // A device is set up once.
         static OPENED: Mutex<Vec<WgpuDevice>> = Mutex::new(Vec::new());
         let mut set_up = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,5 +74,5 @@ pub fn open(index: usize) -> Result<ComputeClient<WgpuRuntime>, DeviceError> {
         }
         WgpuRuntime::client(&which)
     });
-    opened.map_err(|_| missing("it cannot be opened".into()))
+    opened.ok_or_else(|| missing(index, "it cannot be opened".into()))
 }
