@@ -4,21 +4,13 @@ mod common;
 
 use std::path::Path;
 
-use common::{STARTER, checked, config, starter};
+use common::{STARTER, checked, config, ppo, starter};
 use runtime::checkpoint;
 use runtime::policy::Policy;
 use runtime::run::{Run, Started, Texts};
 use runtime::tasks::TaskError;
 use runtime::train::{Config, Snapshot, Trainer};
 use runtime::{Error, program::Compute};
-
-/// PPO with short rollouts.
-fn ppo() -> Config {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
-    let text = std::fs::read_to_string(folder.join("ppo.wm")).unwrap();
-    let text = text.replace("1024", "32").replace("minibatch = 128", "minibatch = 8").replace("[128, 128]", "[8]");
-    config(&text, "cartpole_swingup", &[], &[("steps", "100"), ("length", "15"), ("eval_every", "60")])
-}
 
 fn train(trainer: &mut Trainer, until: u64) -> Snapshot {
     while trainer.step() < until {
