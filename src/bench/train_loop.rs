@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use dsl::hir::Source;
 use dsl::source::Sources;
 use runtime::Error;
-use runtime::program::Compute;
 use runtime::run::Run;
 use runtime::train::{Times, Trainer};
 use serde::Serialize;
@@ -154,7 +153,7 @@ fn measure(run: &mut Run, arguments: &TrainLoop) -> Result<Document, Error> {
         updates: stop.updates - start.updates,
         eval_every,
         threads: run.config.compute.threads,
-        instruction_set: trainer.instruction_set().into(),
+        instruction_set: trainer.computes_with().into(),
         around: parts.iter().filter(|p| AROUND.contains(&p.part)).map(|p| p.share).sum(),
         parts,
         resident: (|| Some(Resident { filled: start.resident?, end: stop.resident?, peak: mebibytes("VmHWM")? }))(),

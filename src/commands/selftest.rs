@@ -1,7 +1,7 @@
 //! `wmc selftest`: kernels of models on a device, against the reference interpreter.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use compiler::backend::{self, DeviceError, Resident};

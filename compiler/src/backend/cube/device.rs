@@ -406,3 +406,57 @@ impl CubeKernel for DeviceKernel {
         self.launch.code(&self.buffers).finish(&self.launch.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a large device has.
+    fn hardware() -> HardwareProperties {
+        HardwareProperties {
+            load_width: 128,
+            plane_size_min: 32,
+            plane_size_max: 32,
+            max_bindings: 32,
+            max_shared_memory_size: 99 << 10,
+            max_cube_count: (65535, 65535, 65535),
+            max_units_per_cube: 1024,
+            max_cube_dim: (1024, 1024, 64),
+            num_streaming_multiprocessors: None,
+            num_cpu_cores: None,
+            num_tensor_cores: None,
+            min_tensor_cores_dim: None,
+            max_vector_size: 4,
+        }
+    }
+
+    #[test]
+    fn launches_that_a_device_cannot_take() {
+        let programs = (0..20).map(crate::testing::random_kernels);
+        let mut launches = 0;
+        for program in programs {
+            let Planned { buffers, launches: planned, .. } =
+                Planned::new(&program, &Limits::wgsl(), &Resident::default()).unwrap_or_else(|e| panic!("{e}"));
+            let buffers = Arc::new(buffers);
+            for launch in planned {
+                launches += 1;
+                let kernel = DeviceKernel::new(launch, Arc::clone(&buffers));
+                assert_eq!(kernel.fits(&hardware()), Ok(()));
+                let refused = |hardware: HardwareProperties, what: &str| {
+                    let told = kernel.fits(&hardware).err().map(|e| e.to_string()).unwrap_or_default();
+                    assert!(told.contains(&kernel.launch.name) && told.contains(what), "{told}");
+                };
+                refused(HardwareProperties { max_bindings: 1, ..hardware() }, "bindings, the device has 1");
+                refused(HardwareProperties { max_units_per_cube: 128, ..hardware() }, "256 units a cube, the device has 128");
+                refused(HardwareProperties { max_cube_count: (0, 1, 1), ..hardware() }, "cubes, the device has 0");
+                if kernel.launch.shared() > 16 {
+                    refused(
+                        HardwareProperties { max_shared_memory_size: 64, ..hardware() },
+                        "bytes of shared memory, the device has 64",
+                    );
+                }
+            }
+        }
+        assert!(launches > 20, "{launches}");
+    }
+}

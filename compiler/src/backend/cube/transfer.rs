@@ -22,7 +22,7 @@ const MOST_CUBES: u32 = 32768;
 fn move_numbers(from: &Array<f32>, table: &Array<u32>, to: &mut Array<f32>, count: u32) {
     let place = ABSOLUTE_POS as u32;
     if place < count {
-        let mut piece = 0u32;
+        let mut piece: u32 = 0;
         while place >= table[(3 * piece) as usize] {
             piece += 1;
         }
