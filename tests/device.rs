@@ -12,7 +12,7 @@ use command::{ends, refuses, text, wmc};
 
 const TRAIN: [&str; 8] =
     ["train", "src/starter.wm", "--quiet", "--dim", "S=4,H=3,B=4,T=4", "--set", "seed_steps=10", "--threads=1"];
-const SHORT: [&str; 8] = ["--set", "steps=30", "--set", "eval_every=30", "--set", "eval_episodes=1", "--set", "length=10"];
+const SHORT: [&str; 8] = ["--set", "steps=30", "--set", "eval_every=30", "--set", "eval_episodes=1", "--set", "length=25"];
 
 /// A short training on a device, and its folder.
 fn train(folder: &Path, device: &str, code: i32) -> (String, String) {

@@ -126,7 +126,7 @@ pub(crate) fn measure(subject: Subject, arguments: &Bench, device: Device, out: 
     }
     let cost = entrants[base].variant.cost.unwrap_or_default();
     (measured.gflop, measured.mexp) = (cost.products as f64 / 1e9, cost.transcendental as f64 / 1e6);
-    turns(&mut entrants, library, arguments, &mut measured, out);
+    turns(&mut entrants, library, arguments, device, &mut measured, out);
     measured.variants = entrants.into_iter().map(|e| e.variant).collect();
     measured.compare(base);
     Some((measured, set))
@@ -163,10 +163,12 @@ fn turns(
     entrants: &mut Vec<Entrant>,
     mut library: Option<Library>,
     arguments: &Bench,
+    device: Device,
     measured: &mut Measured,
     out: &mut Output,
 ) {
-    let counts = threads(arguments);
+    // The limits are the processor's.
+    let counts = if device == Device::Cpu { threads(arguments) } else { Vec::new() };
     let mut peaks: Vec<Vec<Peak>> = vec![Vec::new(); counts.len()];
     let mut others: Vec<Option<f64>> = Vec::new();
     warm_up(entrants, measured);

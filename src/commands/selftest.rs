@@ -145,6 +145,7 @@ fn compare(
 ) -> Result<Option<Row>, Failure> {
     let call = Call { entry, batch: arguments.batch, ..Call::default() };
     let program = match compiler::run::program(model, &call, &Tensors::new()) {
+        Ok(program) if program.outputs.is_empty() => return Ok(None),
         Ok(program) => program,
         Err(CallError::Lower(LowerError::NoEntry { .. })) => return Ok(None),
         Err(error) => return Err(error.into()),

@@ -51,7 +51,7 @@ fn kernels(arguments: &Snapshot, model: &Model, out: &mut Output) -> Option<BTre
         texts.insert(format!("{}.kernels", entry.name()), summary(model, &compiled) + &text::print(&compiled.kernels));
         for target in DEVICES {
             let emitted = device::emitted(&compiled, target).map_err(|e| out.error(&e.to_string(), fault)).ok()?;
-            let Some(emitted) = emitted else { continue };
+            let Some(emitted) = emitted.filter(|e| !e.kernels.is_empty()) else { continue };
             let all: String =
                 emitted.kernels.iter().map(|k| format!("// kernel {}\n{}\n", k.name, k.source.trim_end())).collect();
             texts.insert(format!("{}.{}", entry.name(), device::language(&emitted).1), all);

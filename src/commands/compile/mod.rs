@@ -200,7 +200,7 @@ fn devices(artefact: &Artefact, used: &Registers) -> String {
     let head = ["entry", "target", "launches", "texts", "lines", "units", "shared", "registers", "spilled"];
     let mut rows = vec![head.map(String::from).to_vec()];
     for entry in &artefact.entries {
-        for emitted in &entry.emitted {
+        for emitted in entry.emitted.iter().filter(|e| !e.kernels.is_empty()) {
             let lines: usize = emitted.kernels.iter().map(|k| k.source.lines().count()).sum();
             let units = emitted.kernels.iter().map(|k| k.cube_dim).max().unwrap_or(0);
             let shared = emitted.kernels.iter().map(|k| k.shared_bytes).max().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Vulkan devices, by way of wgpu.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cubecl::prelude::{ComputeClient, Runtime};
 use cubecl_wgpu::{RuntimeOptions, Vulkan, WgpuDevice, WgpuRuntime, init_setup};
@@ -16,8 +16,13 @@ pub struct VulkanDevice {
     which: WgpuDevice,
 }
 
-/// The devices that there are; none where there is no driver.
-pub fn devices() -> Vec<VulkanDevice> {
+/// The devices that there are; none where there is no driver. The driver is asked once.
+pub fn devices() -> &'static [VulkanDevice] {
+    static FOUND: OnceLock<Vec<VulkanDevice>> = OnceLock::new();
+    FOUND.get_or_init(enumerate)
+}
+
+fn enumerate() -> Vec<VulkanDevice> {
     let descriptor =
         wgpu::InstanceDescriptor { backends: wgpu::Backends::VULKAN, ..wgpu::InstanceDescriptor::new_without_display_handle() };
     let instance = wgpu::Instance::new(descriptor);
@@ -48,14 +53,14 @@ fn missing(index: usize, reason: String) -> DeviceError {
 
 /// A device by its place in [`devices`].
 pub fn probe(index: usize) -> Result<VulkanDevice, DeviceError> {
-    let mut found = devices();
+    let found = devices();
     match found.len() {
         0 => {
             let software = "on Debian `apt-get install mesa-vulkan-drivers libvulkan1` has one in software";
             Err(missing(index, format!("no Vulkan driver has one; {software}")))
         }
         n if index >= n => Err(missing(index, format!("there are {n}, counted from 0"))),
-        _ => Ok(found.swap_remove(index)),
+        _ => Ok(found[index].clone()),
     }
 }
 
