@@ -6,10 +6,11 @@ use std::path::Path;
 
 use common::{STARTER, checked, config, ppo, starter};
 use runtime::checkpoint;
+use runtime::learner::Learner;
 use runtime::policy::Policy;
 use runtime::run::{Run, Started, Texts};
 use runtime::tasks::TaskError;
-use runtime::train::{Config, Snapshot, Trainer};
+use runtime::train::{Config, Evaluator, Snapshot, Trainer};
 use runtime::{Error, program::Compute};
 
 fn train(trainer: &mut Trainer, until: u64) -> Snapshot {
@@ -266,4 +267,19 @@ fn a_policy_plans_from_what_was_learnt_and_remembers() {
     assert_eq!((same.plan(&observation).unwrap(), same.plan(&observation).unwrap()), (first, second));
     assert!(matches!(policy.plan(&[1.0]), Err(Error::Observation { found: 1, wanted: 3 })));
     assert!(matches!(policy.plan(&[1.0, f64::NAN, 0.0]), Err(Error::ObservationNotFinite(1))));
+}
+
+/// Metrics are those of what was learnt, whether a learner hands it on or a checkpoint does.
+#[test]
+fn an_evaluation_from_a_checkpoint_is_the_learners() {
+    let mut config = starter();
+    config.train.eval_episodes = 2;
+    let learnt = train(&mut Trainer::new(config.clone()).unwrap(), 60).learnt;
+    let state = runtime::program::acting(&config.model, &learnt).unwrap();
+    let mut of_checkpoint = Evaluator::new(&config, &state).unwrap();
+    let mut followed = Evaluator::new(&config, &runtime::program::initial(&config.model, 99).unwrap()).unwrap();
+    followed.follow(&mut Learner::new(&config.model, &learnt, config.compute).unwrap()).unwrap();
+    let (one, other) = (of_checkpoint.run(0, 60, 0.5).unwrap(), followed.run(0, 60, 0.5).unwrap());
+    assert!(!one.metrics.is_empty());
+    assert_eq!(one, other);
 }

@@ -72,7 +72,7 @@ impl Evaluator {
         let environments = environments(config)?;
         // On-policy models have their metrics in the update.
         let has_metrics = !config.model.metrics.is_empty() && matches!(config.model.source, Source::Replay { .. });
-        let metrics = if has_metrics { Some(Metrics::new(config, episodes)?) } else { None };
+        let metrics = if has_metrics { Some(Metrics::new(config, episodes, state)?) } else { None };
         Ok(Evaluator { config: config.clone(), actor, environments, metrics })
     }
 
@@ -155,8 +155,10 @@ fn environments(config: &Config) -> Result<Environments, Error> {
 const METRICS_READ: [Role; 3] = [Role::Param, Role::Slow, Role::Running];
 
 impl Metrics {
-    fn new(config: &Config, episodes: usize) -> Result<Metrics, Error> {
-        let program = Program::new(&config.model, Entry::Evaluate, None, config.compute)?;
+    fn new(config: &Config, episodes: usize, state: &State) -> Result<Metrics, Error> {
+        let mut program = Program::new(&config.model, Entry::Evaluate, None, config.compute)?;
+        program.load(state, &METRICS_READ)?;
+        program.executable.prepare()?;
         let time = program.with_role(Role::Data).map(|(n, _)| program.shape(n)[1]).max().unwrap_or(1);
         let capacity = episodes * (config.environment.length as usize + 1);
         let episodes = Experience::new(Layout::of(&config.model)?, capacity, time, false);
