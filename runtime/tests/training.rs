@@ -274,6 +274,7 @@ fn a_policy_plans_from_what_was_learnt_and_remembers() {
 fn an_evaluation_from_a_checkpoint_is_the_learners() {
     let mut config = starter();
     config.train.eval_episodes = 2;
+    config.set("length", "30").unwrap();
     let learnt = train(&mut Trainer::new(config.clone()).unwrap(), 60).learnt;
     let state = runtime::program::acting(&config.model, &learnt).unwrap();
     let mut of_checkpoint = Evaluator::new(&config, &state).unwrap();
