@@ -222,7 +222,7 @@ fn acting_may_read_the_reward_of_the_step_before() {
     let decide = |reward: Option<f64>| {
         let mut policy = Policy::new(&config.model, &whole.learnt, 1.0, 7, Compute::default()).unwrap();
         policy.plan(&[0.6, -0.8, 0.5]).unwrap();
-        reward.into_iter().for_each(|r| policy.outcome(r, false));
+        reward.into_iter().for_each(|r| policy.outcome(r, false).unwrap());
         policy.plan(&[0.6, -0.8, 0.5])
     };
     assert_ne!(decide(Some(0.0)).unwrap(), decide(Some(1.0)).unwrap());
