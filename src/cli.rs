@@ -2,16 +2,19 @@
 
 mod bench;
 mod runs;
+mod shared;
 
 use std::path::PathBuf;
 
-pub(crate) use bench::{Bench, BenchCommand, TrainLoop};
+pub(crate) use bench::{Bench, BenchCommand, Selftest, TrainLoop};
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use compiler::kernel::fuse::Level;
 pub(crate) use runs::{Diagnose, Doctor, Eval, Experiment, Plan, Plot, ReportPage, Rollout, Runs, Tasks, TasksCommand, Train};
+pub(crate) use shared::{Chosen, Computed, Episodes, ModelFile, Place, Roots, Sizes};
+use shared::{level, level_named};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -56,6 +59,7 @@ pub(crate) enum Command {
     Compile(Compile),
     Snapshot(Snapshot),
     Explain(Explain),
+    Selftest(Selftest),
     Bench(Box<Bench>),
     Train(Train),
     Eval(Eval),
@@ -126,7 +130,7 @@ pub(crate) struct Fmt {
 
 /// Show what is in a model: dims, nets, losses, optimisers, parameters
 ///
-/// Sizes that a task gives (`O`, `A`) are shown as symbols and counts as polynomials in them, until `--task` or
+/// All models of the file, or the one that `--model` names. Sizes that a task gives (`O`, `A`) are shown as symbols and counts as polynomials in them, until `--task` or
 /// `--dim` gives them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -135,19 +139,8 @@ Examples:
   wmc show models/hamworld.wm --task cheetah-run --params
   wmc show models/hamworld.wm --dim O=17,A=6 --json | jq '.models[0].params[].path'")]
 pub(crate) struct Show {
-    /// The `.wm` file to show
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// Show this model alone; all models of the file otherwise
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
+    pub(crate) what: ModelFile,
 
     /// List every parameter, carry, draw and running value too
     #[arg(long)]
@@ -174,19 +167,8 @@ Examples:
   wmc run models/hamworld.wm --dim O=17,A=6 --entry train_step --in x.safetensors --map names.json --grads --f64
   wmc run models/hamworld.wm --task cheetah-run --entry plan --in state.safetensors --set alpha=0.3")]
 pub(crate) struct Run {
-    /// The `.wm` file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// The model to run, where the file has several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
+    pub(crate) what: ModelFile,
 
     /// act, plan, train_step, evaluate, record, schedules or init
     #[arg(long, value_name = "NAME")]
@@ -213,17 +195,17 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) f64: bool,
 
-    /// How it is computed: `reference` is the interpreter; kernels are `eager` (one for each operation), `fused` or `mega`
-    #[arg(long, value_name = "LEVEL", default_value = "reference", value_parser = through())]
-    pub(crate) level: Through,
+    /// How it is computed: `reference` is the interpreter, the default on the processor; kernels are `eager` (one for each
+    /// operation), `fused` or `mega`, the default on devices
+    #[arg(long, value_name = "LEVEL", value_parser = through())]
+    pub(crate) level: Option<Through>,
 
     /// Threads that kernels run on; otherwise as many as the machine has
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
 
-    /// Where it is computed
-    #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = ["cpu"])]
-    pub(crate) device: String,
+    #[command(flatten)]
+    pub(crate) place: Place,
 
     /// Give a schedule or a running value, or any other single number by its full name: `--set alpha=0.3`,
     /// `--set count.main=7`
@@ -278,19 +260,8 @@ Examples:
   wmc compile models/hamworld.wm --task cheetah-run --entry plan --dump cse
   wmc compile models/hamworld.wm --task cheetah-run --entry plan --dump kernels --level fused")]
 pub(crate) struct Compile {
-    /// The `.wm` file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// The model to compile, where the file has several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
+    pub(crate) what: ModelFile,
 
     /// One entry point; all of them otherwise
     #[arg(long, value_name = "NAME")]
@@ -347,6 +318,16 @@ impl std::fmt::Display for Target {
     }
 }
 
+impl Target {
+    /// Itself, or all that there are.
+    pub(crate) fn each(self) -> Vec<Target> {
+        match self {
+            Target::All => vec![Target::Cpu, Target::Cuda(86), Target::Vulkan],
+            one => vec![one],
+        }
+    }
+}
+
 /// A text that `compile` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Emit {
@@ -383,19 +364,8 @@ Examples:
   wmc snapshot models/hamworld.wm --task cheetah-run               after a change: what it did to them
   wmc snapshot models/hamworld.wm --task cheetah-run --entry plan  one entry point alone")]
 pub(crate) struct Snapshot {
-    /// The `.wm` file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// The model, where the file has several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
+    pub(crate) what: ModelFile,
 
     /// One entry point; all of them otherwise
     #[arg(long, value_name = "NAME")]
@@ -423,21 +393,11 @@ pub(crate) struct Snapshot {
 Examples:
   wmc explain models/hamworld.wm --task cheetah-run --entry plan --batch 1
   wmc explain models/hamworld.wm --task cheetah-run --entry plan --level fused --html plan.html
+  wmc explain models/hamworld.wm --task cheetah-run --entry train_step --target cuda:sm_86
   wmc explain models/sac.wm --task cheetah-run --json | jq '.entries[] | {entry, launches: .steps.launches}'")]
 pub(crate) struct Explain {
-    /// The `.wm` file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// The model to explain, where the file has several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
+    pub(crate) what: ModelFile,
 
     /// One entry point; all that the model has otherwise
     #[arg(long, value_name = "NAME")]
@@ -450,6 +410,10 @@ pub(crate) struct Explain {
     /// Samples in the batch, or environments that act at once
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,
+
+    /// What becomes of it on a device too: its launches, and what does not fit there as it is
+    #[arg(long, value_name = "TARGET", value_parser = wanted_target)]
+    pub(crate) target: Option<Target>,
 
     /// Write all of it as one JSON document
     #[arg(long)]
@@ -503,26 +467,6 @@ pub(crate) struct Completions {
     pub(crate) shell: Shell,
 }
 
-/// Where the sizes that a model leaves open come from.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Sizes {
-    /// Bind sizes: `--dim O=17 --dim A=6` or `--dim O=17,A=6`; they win over the task's and the text's
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_delimiter = ',', value_parser = dim)]
-    dims: Vec<(String, u64)>,
-
-    /// Take the sizes of this task of the model's `tasks` (hyphens count as underscores)
-    #[arg(long, value_name = "NAME")]
-    task: Option<String>,
-}
-
-/// Where `use` looks for files.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Roots {
-    /// Another folder in which `use` may find files, beside the folder of the file itself
-    #[arg(long = "root", value_name = "DIR")]
-    pub(crate) roots: Vec<PathBuf>,
-}
-
 /// What computes an entry point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Through {
@@ -530,53 +474,9 @@ pub(crate) enum Through {
     Kernels(Level),
 }
 
-fn level_named(name: &str) -> Option<Level> {
-    Level::ALL.into_iter().find(|level| level.name() == name)
-}
-
-fn level() -> impl TypedValueParser<Value = Level> {
-    PossibleValuesParser::new(Level::ALL.map(Level::name)).map(|name| level_named(&name).expect("one of the values"))
-}
-
 fn through() -> impl TypedValueParser<Value = Through> {
     let names = ["reference"].into_iter().chain(Level::ALL.map(Level::name));
     PossibleValuesParser::new(names).map(|name| level_named(&name).map_or(Through::Reference, Through::Kernels))
-}
-
-impl Sizes {
-    /// These, and more that win over them.
-    pub(crate) fn with(&self, dims: &[(String, u64)]) -> Sizes {
-        let mut sizes = self.clone();
-        sizes.dims.extend_from_slice(dims);
-        sizes
-    }
-
-    /// What was given with `--dim`; the last one counts.
-    pub(crate) fn dims(&self) -> Vec<(String, u64)> {
-        self.options(None).dims
-    }
-
-    /// Those of a task, whichever was named.
-    pub(crate) fn at(&self, task: &str) -> Sizes {
-        Sizes { dims: self.dims.clone(), task: Some(task.to_string()) }
-    }
-
-    /// Those that were given with `--dim`, for no task of the model's.
-    pub(crate) fn without_task(&self) -> Sizes {
-        Sizes { dims: self.dims.clone(), task: None }
-    }
-
-    pub(crate) fn options(&self, model: Option<String>) -> dsl::Options {
-        // As with every option that is given twice, the last one counts.
-        let mut dims: Vec<(String, u64)> = Vec::new();
-        for (name, size) in &self.dims {
-            dims.retain(|(known, _)| known != name);
-            dims.push((name.clone(), *size));
-        }
-        // The name of a task, or the file of one.
-        let task = self.task.as_ref().map(|t| if t.starts_with("mjcf:") { t.clone() } else { t.replace('-', "_") });
-        dsl::Options { dims, task, model }
-    }
 }
 
 /// `alpha=0.3`.
@@ -584,19 +484,6 @@ fn setting(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("write a value as NAME=VALUE, as in alpha=0.3")?;
     let value = value.trim().parse::<f64>().map_err(|_| format!("`{value}` is not a number"))?;
     Ok((name.trim().to_string(), value))
-}
-
-/// `O=17`.
-fn dim(text: &str) -> Result<(String, u64), String> {
-    let (name, size) = text.split_once('=').ok_or("write a size as NAME=SIZE, as in O=17")?;
-    let (name, size) = (name.trim(), size.trim());
-    if !dsl::lex::is_word(name) {
-        return Err(format!("`{name}` is not a name; write a size as NAME=SIZE, as in O=17"));
-    }
-    match size.replace('_', "").parse::<u64>() {
-        Ok(value) => Ok((name.to_string(), value)),
-        Err(_) => Err(format!("`{size}` is not a whole number; write a size as NAME=SIZE, as in O=17")),
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,18 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// A layer of Mesa's asks the display for its favourite device, and complains where there is no display.
+#[cfg(feature = "vulkan")]
+fn without_display() {
+    if std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        // SAFETY: no other thread has been started.
+        unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
+    }
+}
+
 fn main() -> ExitCode {
+    #[cfg(feature = "vulkan")]
+    without_display();
     let cli = cli::Cli::parse();
     let mut out = output::Output::standard();
     let exit = commands::run(cli.command, &mut out);

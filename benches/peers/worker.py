@@ -25,6 +25,10 @@ def build_torch(kind, n, variant):
     import torch
     import model_torch as R
     torch.set_num_threads(int(os.environ.get("NT", "2")))
+    # A device that PyTorch has no kernels for leaves it on the processor.
+    cuda = os.environ.get("PEER_DEVICE") == "cuda"
+    if cuda:
+        torch.set_default_device("cuda")
     compiled = variant.startswith("compile")
     R.READOUT = "sum" if compiled else "matmul"
     R.HGRAD = "autograd" if variant == "torch-autograd" else "manual"
@@ -34,7 +38,7 @@ def build_torch(kind, n, variant):
         torch._dynamo.config.cache_size_limit = 64
         torch._inductor.config.cpp_wrapper = "cppwrap" in variant
     made = (lambda f: torch.compile(f, dynamic=False)) if compiled else (lambda f: f)
-    numpy = lambda y: y.detach().numpy()
+    numpy = lambda y: y.detach().cpu().numpy()
 
     if kind == "plan":
         p, d = R.tensors(S.init_params(n, 7)), R.tensors(S.make_plan_inputs(n, 7))
@@ -59,7 +63,7 @@ def build_torch(kind, n, variant):
                 y, s = part(d["A"], *scan_cut(d, t, steps), s)
                 out.append(y)
             return out[0] if len(out) == 1 else torch.cat(out, 1)
-        return f, lambda y: y[0, :, 0].numpy()
+        return f, lambda y: y[0, :, 0].cpu().numpy()
     if kind == "scanback":
         d = R.tensors(S.scan_inputs(n))
         gains = {k: v.requires_grad_() for k, v in R.tensors(S.scan_gains()).items()}
@@ -83,11 +87,11 @@ def build_torch(kind, n, variant):
     if kind == "hgrad":
         p, x = R.tensors(S.init_params(16, 7)), torch.as_tensor(S.hgrad_inputs())
         g = made(lambda p, x: R.ham(p, x)[1])
-        return torch.no_grad()(lambda: g(p, x)), lambda y: y[0].numpy()
+        return torch.no_grad()(lambda: g(p, x)), lambda y: y[0].cpu().numpy()
     if kind == "elite":
         d = R.tensors(S.elite_inputs())
         g = made(R.elite_update)
-        return torch.no_grad()(lambda: g(d["score"], d["actions"])), lambda y: y[0].numpy()
+        return torch.no_grad()(lambda: g(d["score"], d["actions"])), lambda y: y[0].cpu().numpy()
     if kind == "sgemm":
         a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
         return (lambda: a @ b), lambda y: [2 * 1024**3 / 1e9]
@@ -146,6 +150,16 @@ def build_jax(kind, n, variant):
         return (lambda: g(a).block_until_ready()), lambda y: [2 * 1024**3 / 1e9]
 
 
+def waited(f):
+    """PyTorch returns before a device is done."""
+    import torch
+    def g():
+        y = f()
+        torch.cuda.synchronize()
+        return y
+    return g
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("case")
@@ -154,7 +168,10 @@ def main():
     a = parser.parse_args()
     kind, n = S.parse(a.case, a.model)
     t0 = time.perf_counter()
-    f, value = (build_jax if a.variant.startswith("jax") else build_torch)(kind, n, a.variant)
+    build = build_jax if a.variant.startswith("jax") else build_torch
+    f, value = build(kind, n, a.variant)
+    if os.environ.get("PEER_DEVICE") == "cuda" and build is build_torch:
+        f = waited(f)
     t1 = time.perf_counter()
     y = value(f())
     t2 = time.perf_counter()

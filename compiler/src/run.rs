@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use dsl::hir::Model;
 pub use kernels::Kernels;
 
+use crate::backend::DeviceError;
 use crate::interp::{self, Array, Clock, Real, RunError, RunOptions};
 use crate::ir::{Program, Role};
 use crate::kernel::fuse::FuseError;
-use crate::kernel::verify::VerifyError;
 use crate::lower::{self, Entry, LowerError, Options};
 
 /// An array with a shape, in double precision whatever it was stored as.
@@ -103,10 +103,8 @@ pub enum CallError {
     Double,
     #[error(transparent)]
     Fuse(#[from] FuseError),
-    #[error("a kernel does not hold its invariants: {0}")]
-    Verify(#[from] VerifyError),
     #[error(transparent)]
-    Draw(#[from] crate::backend::cpu::Error),
+    Device(#[from] DeviceError),
     #[error("`{output}` is not finite: the number at place {place} is {value}, and the interpreter's is finite")]
     NotFinite { output: String, place: usize, value: f64 },
 }

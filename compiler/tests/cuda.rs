@@ -28,7 +28,7 @@ fn random_programs() {
         let run = || -> Result<Vec<Vec<f32>>, DeviceError> {
             let mut instance = Instance::new(device, &program, &Resident::default())?;
             for (i, numbers) in inputs.iter().enumerate() {
-                instance.input_mut(i).copy_from_slice(numbers);
+                instance.input_mut(i)?.copy_from_slice(numbers);
             }
             instance.prepare()?;
             instance.run(clock.seed, clock.step)?;

@@ -5,6 +5,7 @@ mod support;
 
 use std::path::PathBuf;
 
+use compiler::backend::Device;
 use compiler::kernel::fuse::Level;
 use compiler::lower::Entry;
 use compiler::run::{Call, Kernels, Tensor, Tensors, call};
@@ -158,7 +159,7 @@ fn a_training_step_before_simplification() {
 
 /// All levels, on one, two and three threads.
 fn kernels() -> impl Iterator<Item = Option<Kernels>> {
-    Level::ALL.into_iter().flat_map(|level| (1..=3).map(move |threads| Some(Kernels { level, threads })))
+    Level::ALL.into_iter().flat_map(|level| (1..=3).map(move |threads| Some(Kernels { level, threads, device: Device::Cpu })))
 }
 
 #[test]

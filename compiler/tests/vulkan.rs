@@ -34,7 +34,7 @@ fn run(program: &Program, inputs: &[Vec<f32>], device: usize, clock: Clock) -> R
     let resident = Resident { inputs: (0..inputs.len()).step_by(2).collect(), updates: Vec::new() };
     let mut instance = Instance::new(vulkan::open(device)?, program, &resident)?;
     for (i, numbers) in inputs.iter().enumerate() {
-        instance.input_mut(i).copy_from_slice(numbers);
+        instance.input_mut(i)?.copy_from_slice(numbers);
     }
     instance.prepare()?;
     instance.run(clock.seed, clock.step)?;

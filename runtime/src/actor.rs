@@ -7,7 +7,7 @@ use dsl::hir::Model;
 use crate::Error;
 use crate::experience::{Layout, Meaning};
 use crate::learner::Learner;
-use crate::program::{Compute, Program, Schedules, State, Tensor};
+use crate::program::{Compute, Program, Schedules, State};
 
 /// What acting reads of an agent's state.
 const READ: [Role; 3] = [Role::Param, Role::Slow, Role::Running];
@@ -21,6 +21,8 @@ pub struct Actor {
     /// Carries that are what followed from the step before: `r[t-1]`.
     followed: Vec<(usize, Meaning)>,
     action: usize,
+    /// What was decided last, for all environments.
+    decided: Vec<f32>,
     observation: Option<usize>,
     first: Option<usize>,
 }
@@ -29,7 +31,6 @@ pub struct Actor {
 #[derive(Debug)]
 struct Carry {
     input: usize,
-    output: usize,
     start: Vec<f32>,
 }
 
@@ -46,22 +47,22 @@ impl Actor {
         let followed = followed(&program, &layout)?;
         let mut carries = Vec::new();
         for (input, name) in program.with_role(Role::Carry) {
-            let output = program.graph.outputs.iter().position(|o| o.updates == Some(input));
-            let Some(output) = output else {
+            if !program.graph.outputs.iter().any(|o| o.updates == Some(input)) {
                 return Err(Error::Unsupported(format!("acting reads `{name}` and never changes it")));
-            };
+            }
             let len = program.shape(input).iter().product::<usize>() / batch;
             let start = state.get(name).map_or_else(|| vec![0.0; len], |t| t.data.clone());
-            carries.push(Carry { input, output, start });
+            carries.push(Carry { input, start });
         }
         let data = |meaning| layout.fields.iter().find(|f| f.meaning == meaning).and_then(|f| program.graph.input(&f.input));
         let (observation, first) = (data(Meaning::Observation), data(Meaning::First));
         let action = program.graph.output("action").ok_or_else(|| Error::Kernels("acting gives no action".into()))?;
         program.load(state, &READ)?;
-        program.instance.prepare();
-        let mut actor =
-            Actor { program, schedules: Schedules::new(model)?, layout, carries, followed, action, observation, first };
-        (0..batch).for_each(|row| actor.begin(row));
+        program.executable.prepare()?;
+        let schedules = Schedules::new(model)?;
+        let decided = Vec::new();
+        let mut actor = Actor { program, schedules, layout, carries, followed, action, decided, observation, first };
+        (0..batch).try_for_each(|row| actor.begin(row))?;
         actor.progress(0.0)?;
         Ok(actor)
     }
@@ -71,30 +72,27 @@ impl Actor {
     }
 
     pub fn bytes(&self) -> usize {
-        self.program.instance.bytes()
+        self.program.executable.bytes()
     }
 
     /// How far the training has come: what schedules depend on.
     pub fn progress(&mut self, progress: f64) -> Result<(), Error> {
-        self.program.set("progress", progress);
-        for (name, value) in self.schedules.at(progress)? {
-            self.program.set(&name, value);
-        }
-        Ok(())
+        self.program.set_progress(&self.schedules, progress)
     }
 
     /// Takes over what was learnt.
-    pub fn follow(&mut self, learner: &mut Learner) {
-        learner.give(&mut self.program, &READ);
-        self.program.instance.prepare();
+    pub fn follow(&mut self, learner: &mut Learner) -> Result<(), Error> {
+        learner.give(&mut self.program, &READ)?;
+        Ok(self.program.executable.prepare()?)
     }
 
     /// Forgets what an environment's episode left.
-    pub fn begin(&mut self, row: usize) {
+    pub fn begin(&mut self, row: usize) -> Result<(), Error> {
         for carry in &self.carries {
             let len = carry.start.len();
-            self.program.instance.input_mut(carry.input)[row * len..(row + 1) * len].copy_from_slice(&carry.start);
+            self.program.executable.input_mut(carry.input)?[row * len..(row + 1) * len].copy_from_slice(&carry.start);
         }
+        Ok(())
     }
 
     /// Shows an environment's observation.
@@ -107,25 +105,27 @@ impl Actor {
             return Err(Error::ObservationNotFinite(i));
         }
         if let Some(input) = self.observation {
-            let numbers = &mut self.program.instance.input_mut(input)[row * wanted..(row + 1) * wanted];
+            let numbers = &mut self.program.executable.input_mut(input)?[row * wanted..(row + 1) * wanted];
             numbers.iter_mut().zip(observation).for_each(|(to, from)| *to = *from as f32);
         }
         if let Some(input) = self.first {
-            self.program.instance.input_mut(input)[row] = if first { 1.0 } else { 0.0 };
+            let told = f32::from(u8::from(first));
+            if self.program.executable.input(input)?[row] != told {
+                self.program.executable.input_mut(input)?[row] = told;
+            }
         }
         Ok(())
     }
 
     /// Decides for all environments; afterwards the past of each is one step longer.
     pub fn decide(&mut self, seed: u64, step: u64) -> Result<(), Error> {
-        self.program.instance.run(seed, step);
-        for carry in self.carries.iter().filter(|c| !self.followed.iter().any(|(input, _)| *input == c.input)) {
-            self.program.instance.copy_output_to_input(carry.output, carry.input);
-        }
-        match self.program.instance.output(self.action).iter().position(|x| !x.is_finite()) {
+        self.program.executable.run(seed, step)?;
+        self.program.executable.advance()?;
+        self.decided = self.program.output(self.action)?;
+        match self.decided.iter().position(|x| !x.is_finite()) {
             None => Ok(()),
             Some(i) => {
-                let value = f64::from(self.program.instance.output(self.action)[i]);
+                let value = f64::from(self.decided[i]);
                 let place = "while acting; the parameters may have grown too large".to_string();
                 Err(Error::NotFinite { what: format!("entry {i} of the action"), value, update: step, place, span: None })
             }
@@ -138,27 +138,24 @@ impl Actor {
     }
 
     /// What followed from an environment's last decision.
-    pub fn outcome(&mut self, row: usize, reward: f64, terminal: bool) {
+    pub fn outcome(&mut self, row: usize, reward: f64, terminal: bool) -> Result<(), Error> {
         for (input, meaning) in &self.followed {
             let number = if *meaning == Meaning::Reward { reward as f32 } else { f32::from(u8::from(terminal)) };
-            self.program.instance.input_mut(*input)[row] = number;
+            self.program.executable.input_mut(*input)?[row] = number;
         }
+        Ok(())
     }
 
     /// What was decided for an environment.
     pub fn action(&self, row: usize) -> &[f32] {
         let len = self.layout.action;
-        &self.program.instance.output(self.action)[row * len..(row + 1) * len]
+        &self.decided[row * len..(row + 1) * len]
     }
 
     /// What is remembered, by name.
-    pub fn memory(&mut self) -> State {
+    pub fn memory(&mut self) -> Result<State, Error> {
         let named: Vec<(usize, String)> = self.program.with_role(Role::Carry).map(|(n, name)| (n, name.to_string())).collect();
-        let tensor = |(input, name): (usize, String)| {
-            let shape = self.program.shape(input);
-            (name, Tensor { shape, data: self.program.instance.input_mut(input).to_vec() })
-        };
-        named.into_iter().map(tensor).collect()
+        named.into_iter().map(|(input, name)| Ok((name, self.program.tensor(input)?))).collect()
     }
 
     pub fn restore(&mut self, memory: &State) -> Result<(), Error> {

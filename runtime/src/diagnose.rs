@@ -53,7 +53,7 @@ impl Diagnostics {
         let learnt = acting(model, learnt)?;
         let mut program = Program::new(model, Entry::Evaluate, None, config.compute)?;
         program.load(&learnt, &[Role::Param, Role::Slow, Role::Running])?;
-        program.instance.prepare();
+        program.executable.prepare()?;
         Ok(Diagnostics { config: config.clone(), program, schedules: Schedules::new(model)?, learnt, progress })
     }
 
@@ -67,7 +67,7 @@ impl Diagnostics {
         for episode in 0..episodes {
             let seed = self.config.seed;
             environment.reset(key("diagnose", seed, "episode", episode) >> 11)?;
-            actor.begin(0);
+            actor.begin(0)?;
             let rows = self.config.environment.length as usize + 1;
             let mut seen = Experience::new(Layout::of(&self.config.model)?, rows, 1, true);
             seen.observe(environment.observation(), true);
@@ -90,7 +90,7 @@ impl Diagnostics {
                 };
                 trace.energy.extend(environment.energy());
                 let outcome = environment.step(to_task(&self.config.model, &action))?;
-                actor.outcome(0, outcome.reward, outcome.terminal);
+                actor.outcome(0, outcome.reward, outcome.terminal)?;
                 seen.follow(&action, outcome.reward, outcome.terminal);
                 seen.observe(environment.observation(), false);
                 trace.rewards.push(outcome.reward);
@@ -114,10 +114,7 @@ impl Diagnostics {
         if episode.len() < time {
             return Err(Error::NoSegment { time, rows: episode.len() });
         }
-        self.program.set("progress", self.progress);
-        for (name, value) in self.schedules.at(self.progress)? {
-            self.program.set(&name, value);
-        }
+        self.program.set_progress(&self.schedules, self.progress)?;
         let outputs = self.program.with_prefix("diagnose.");
         let mut values: BTreeMap<String, Vec<Vec<f32>>> =
             outputs.iter().map(|(name, _)| (name.clone(), Vec::with_capacity(decisions))).collect();
@@ -127,12 +124,12 @@ impl Diagnostics {
             let padded: Vec<u64> = (0..batch).map(|i| chunk[i.min(chunk.len() - 1)]).collect();
             for (input, name, shape) in &inputs {
                 let field = episode.layout().field(name).ok_or_else(|| Error::Field { field: name.clone() })?;
-                episode.read(&padded, field, shape[1], self.program.instance.input_mut(*input));
+                episode.read(&padded, field, shape[1], self.program.executable.input_mut(*input)?);
             }
-            self.program.instance.run(self.config.seed, 0);
+            self.program.executable.run(self.config.seed, 0)?;
             for (name, output) in &outputs {
                 let shape = self.program.output_shape(*output);
-                let numbers = self.program.instance.output(*output);
+                let numbers = self.program.output(*output)?;
                 let (Some(&steps), true) = (shape.get(1), shape.first() == Some(&batch) && shape.len() > 1) else {
                     return Err(Error::Unsupported(format!("`{name}` of `diagnose` has no value at each step of a segment")));
                 };

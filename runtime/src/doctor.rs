@@ -1,5 +1,7 @@
 //! What a machine has for training and planning.
 
+use compiler::backend::{self, Device, DeviceError};
+
 use crate::tasks::mujoco::{self, install};
 
 /// Something that was looked for.
@@ -19,17 +21,12 @@ pub fn examine() -> Vec<Finding> {
         fine("system", format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH)),
         fine("processor", format!("{threads} threads; kernels use {}", instruction_set())),
     ];
-    for (what, names) in [
-        ("CUDA driver", &["libcuda.so.1", "nvcuda.dll"][..]),
-        ("CUDA compiler", &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]),
-        ("Vulkan", &["libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib"]),
-    ] {
-        let found = names.iter().find(|name| opens(name));
-        all.push(match found {
-            Some(name) => fine(what, format!("{name} (kernels of this version run on the processor)")),
-            None => fine(what, "not found; not needed, kernels of this version run on the processor".into()),
-        });
-    }
+    all.push(fine("CUDA", graphics(&[Device::Cuda(0)], &["libcuda.so.1", "nvcuda.dll"])));
+    let vulkan: Vec<Device> = (0..backend::count_vulkan().max(1)).map(Device::Vulkan).collect();
+    all.push(fine("Vulkan", graphics(&vulkan, &["libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib"])));
+    let compilers = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+    let compiler = compilers.iter().find(|name| opens(name)).map_or("not found; not needed", |name| name);
+    all.push(fine("CUDA compiler", compiler.to_string()));
     all.push(match mujoco::installed() {
         Ok(places) => match mujoco::version(&places) {
             Ok(version) => fine("MuJoCo", format!("{version} in {}", places.library.display())),
@@ -38,6 +35,19 @@ pub fn examine() -> Vec<Finding> {
         Err(error) => Finding { what: "MuJoCo", found: error.to_string(), advice: Some(advice()) },
     });
     all
+}
+
+/// Devices of a kind, and what this build can do with them.
+fn graphics(devices: &[Device], libraries: &[&str]) -> String {
+    let told = |device: &Device| match backend::probe(*device) {
+        Ok(found) => format!("{device} is {}{}", found.name, if found.software { " (in software)" } else { "" }),
+        Err(DeviceError::Build(kind)) => {
+            let driver = if libraries.iter().any(|name| opens(name)) { "the driver is there" } else { "no driver" };
+            format!("{driver}; this build runs kernels on the processor (`--features {kind}` builds one that does more)")
+        }
+        Err(error) => format!("{error}; not needed"),
+    };
+    devices.iter().map(told).collect::<Vec<_>>().join(", ")
 }
 
 fn advice() -> String {

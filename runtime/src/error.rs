@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use compiler::backend::DeviceError;
 use compiler::lower::LowerError;
 use compiler::run::CallError;
 
@@ -17,6 +18,8 @@ pub enum Error {
     Call(#[from] CallError),
     #[error("a fault of the compiler: {0}")]
     Kernels(String),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     #[error("the data has a field `{field}`, which no task gives: tasks give obs, r, first, terminal and take the action")]
     Field { field: String },
     #[error("the size of {0} is not known: bind it with `--task` or `--dim`")]

@@ -9,7 +9,7 @@ use dsl::hir::Model;
 use dsl::source::Span;
 
 use crate::Error;
-use crate::program::{Compute, Program, Schedules, State, Tensor};
+use crate::program::{Compute, Program, Schedules, State};
 
 /// What an update keeps for the next one.
 const KEPT: [Role; 4] = [Role::Param, Role::Slow, Role::Slot, Role::Running];
@@ -17,10 +17,10 @@ const KEPT: [Role; 4] = [Role::Param, Role::Slow, Role::Slot, Role::Running];
 #[derive(Debug)]
 pub struct Learner {
     program: Program,
-    /// Outputs that are the new values of inputs.
-    next: Vec<(usize, usize)>,
-    /// `loss.dyn`, `objective.main`, `metric.kl`: single numbers to look at.
+    /// `loss.dyn`, `objective.main`, `metric.kl`: single numbers to look at, and their outputs.
     numbers: Vec<(String, usize)>,
+    /// What they were in the last update.
+    told: Vec<f32>,
     schedules: Schedules,
     /// State that the program does not touch, such as slow copies that nothing reads.
     rest: State,
@@ -31,18 +31,16 @@ impl Learner {
     pub fn new(model: &Model, state: &State, compute: Compute) -> Result<Learner, Error> {
         let mut program = Program::new(model, Entry::TrainStep, None, compute)?;
         program.load(state, &KEPT)?;
-        program.instance.prepare();
-        let outputs = program.graph.outputs.iter().enumerate();
-        let next = outputs.filter_map(|(n, o)| Some((n, o.updates?))).collect();
+        program.executable.prepare()?;
         let mut numbers = Vec::new();
         for kind in ["loss", "objective", "metric"] {
             let found = program.with_prefix(&format!("{kind}.")).into_iter();
-            numbers.extend(
-                found.filter(|(_, n)| program.instance.output(*n).len() == 1).map(|(name, n)| (format!("{kind}.{name}"), n)),
-            );
+            let single = |n: usize| program.output_shape(n).iter().product::<usize>() == 1;
+            numbers.extend(found.filter(|(_, n)| single(*n)).map(|(name, n)| (format!("{kind}.{name}"), n)));
         }
         let rest = state.iter().filter(|(n, _)| program.graph.input(n).is_none()).map(|(n, t)| (n.clone(), t.clone())).collect();
-        Ok(Learner { program, next, numbers, schedules: Schedules::new(model)?, rest, updates: 0 })
+        let told = vec![0.0; numbers.len()];
+        Ok(Learner { program, numbers, told, schedules: Schedules::new(model)?, rest, updates: 0 })
     }
 
     pub fn updates(&self) -> u64 {
@@ -50,11 +48,12 @@ impl Learner {
     }
 
     pub fn bytes(&self) -> usize {
-        self.program.instance.bytes()
+        self.program.executable.bytes()
     }
 
-    pub fn instruction_set(&self) -> &'static str {
-        self.program.instance.instruction_set()
+    /// An instruction set, or a device's name.
+    pub fn computes_with(&self) -> &str {
+        self.program.executable.computes_with()
     }
 
     /// Names and shapes of the data that an update reads.
@@ -64,86 +63,80 @@ impl Learner {
     }
 
     /// The place of one of them.
-    pub fn data_mut(&mut self, input: usize) -> &mut [f32] {
-        self.program.instance.input_mut(input)
+    pub fn data_mut(&mut self, input: usize) -> Result<&mut [f32], Error> {
+        Ok(self.program.executable.input_mut(input)?)
     }
 
     /// One update, on the data that was put in place.
     pub fn update(&mut self, seed: u64, progress: f64) -> Result<(), Error> {
-        self.program.set("progress", progress);
-        for (name, value) in self.schedules.at(progress)? {
-            self.program.set(&name, value);
+        self.program.set_progress(&self.schedules, progress)?;
+        let counts: Vec<String> = self.program.with_role(Role::Clock).map(|(_, name)| name.to_string()).collect();
+        for name in counts.iter().filter(|name| name.starts_with("count.")) {
+            self.program.set(name, (self.updates + 1) as f64)?;
         }
-        let counts: Vec<usize> =
-            self.program.with_role(Role::Clock).filter(|(_, name)| name.starts_with("count.")).map(|(n, _)| n).collect();
-        for input in counts {
-            self.program.instance.input_mut(input).fill((self.updates + 1) as f32);
-        }
-        self.program.instance.run(seed, self.updates);
+        self.program.executable.run(seed, self.updates)?;
+        let wanted: Vec<usize> = self.numbers.iter().map(|(_, n)| *n).collect();
+        self.told = self.program.executable.outputs(&wanted)?.into_iter().flatten().collect();
         let wrong = self.numbers().find(|(_, x)| !x.is_finite()).map(|(name, x)| (name.to_string(), f64::from(x)));
         if let Some((what, value)) = wrong {
-            let (place, span) = self.blame(seed);
+            let (place, span) = self.blame(seed)?;
             return Err(Error::NotFinite { what, value, update: self.updates, place, span });
         }
-        for (output, input) in &self.next {
-            self.program.instance.copy_output_to_input(*output, *input);
-        }
-        self.program.instance.prepare();
+        self.program.executable.advance()?;
+        self.program.executable.prepare()?;
         self.updates += 1;
         Ok(())
     }
 
     /// Losses, objectives and metrics of the last update.
     pub fn numbers(&self) -> impl Iterator<Item = (&str, f32)> {
-        self.numbers.iter().map(|(name, n)| (name.as_str(), self.program.instance.output(*n)[0]))
+        self.numbers.iter().zip(&self.told).map(|((name, _), x)| (name.as_str(), *x))
     }
 
     /// The operation that made a number which is not finite: the interpreter goes through the same update.
-    fn blame(&mut self, seed: u64) -> (String, Option<Span>) {
+    fn blame(&mut self, seed: u64) -> Result<(String, Option<Span>), Error> {
         let graph = &self.program.graph;
-        let instance = &mut self.program.instance;
-        let inputs: Vec<Array<f32>> = (graph.inputs.iter().enumerate())
-            .map(|(n, i)| Array { axes: i.axes.clone(), data: instance.input_mut(n).to_vec() })
-            .collect();
+        let mut inputs: Vec<Array<f32>> = Vec::new();
+        for (n, input) in graph.inputs.iter().enumerate() {
+            inputs.push(Array { axes: input.axes.clone(), data: self.program.executable.input(n)?.to_vec() });
+        }
         let clock = Clock { seed, step: self.updates };
-        match interp::run_with(graph, &inputs, &BTreeMap::new(), clock, RunOptions { check: true }) {
+        Ok(match interp::run_with(graph, &inputs, &BTreeMap::new(), clock, RunOptions { check: true }) {
             Err(error) => (error.to_string(), error.span()),
             Ok(_) => ("the interpreter's numbers are finite".into(), None),
-        }
+        })
     }
 
     /// Copies what another program shares with this one.
-    pub(crate) fn give(&mut self, to: &mut Program, roles: &[Role]) {
+    pub(crate) fn give(&mut self, to: &mut Program, roles: &[Role]) -> Result<(), Error> {
         let wanted: Vec<(usize, String)> =
             roles.iter().flat_map(|r| to.with_role(*r)).map(|(n, name)| (n, name.to_string())).collect();
+        let mut shared = Vec::new();
         for (input, name) in wanted {
-            match self.program.graph.input(&name) {
-                Some(own) => to.instance.input_mut(input).copy_from_slice(self.program.instance.input_mut(own)),
-                None => {
-                    if let Some(tensor) = self.rest.get(&name) {
-                        to.instance.input_mut(input).copy_from_slice(&tensor.data);
-                    }
-                }
+            match (self.program.graph.input(&name), self.rest.get(&name)) {
+                (Some(own), _) => shared.push((input, own)),
+                (None, Some(tensor)) => to.executable.input_mut(input)?.copy_from_slice(&tensor.data),
+                (None, None) => {}
             }
         }
+        Ok(to.executable.take(self.program.executable.as_mut(), &shared)?)
     }
 
     /// All that an update has changed so far.
-    pub fn state(&mut self) -> State {
+    pub fn state(&mut self) -> Result<State, Error> {
         let kept: Vec<(usize, String)> =
             KEPT.iter().flat_map(|r| self.program.with_role(*r)).map(|(n, name)| (n, name.to_string())).collect();
         let mut state = self.rest.clone();
         for (input, name) in kept {
-            let shape = self.program.shape(input);
-            state.insert(name, Tensor { shape, data: self.program.instance.input_mut(input).to_vec() });
+            state.insert(name, self.program.tensor(input)?);
         }
-        state
+        Ok(state)
     }
 
     /// Goes on from a state.
     pub fn restore(&mut self, state: &State, updates: u64) -> Result<(), Error> {
         self.program.load(state, &KEPT)?;
-        self.program.instance.prepare();
+        self.program.executable.prepare()?;
         self.rest =
             state.iter().filter(|(n, _)| self.program.graph.input(n).is_none()).map(|(n, t)| (n.clone(), t.clone())).collect();
         self.updates = updates;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`tasks`] | worlds to act in |
 //! | [`experience`] | what was seen and done: replay and rollouts |
+//! | [`device`] | where kernels run |
 //! | [`program`] | entry points that are ready to run, and the state they work on |
 //! | [`actor`], [`learner`] | the two sides of an agent |
 //! | [`train`] | the loop |
@@ -18,6 +19,7 @@
 pub mod actor;
 pub mod cache;
 pub mod checkpoint;
+pub mod device;
 pub mod diagnose;
 pub mod doctor;
 mod error;

@@ -8,7 +8,7 @@ use dsl::hir::Model;
 
 use crate::actor::{Actor, to_task};
 use crate::program::{Compute, Program, State, acting};
-use crate::{Error, checkpoint};
+use crate::{Error, checkpoint, device};
 
 /// Decides for one environment. No file, no clock and no network is touched once it is there.
 #[derive(Debug)]
@@ -32,19 +32,20 @@ impl Policy {
     }
 
     /// From a compiled model and a checkpoint of a training of the same model: no text is needed.
-    pub fn load(artefact: &Path, checkpoint: &Path, seed: u64, threads: usize) -> Result<Policy, Error> {
+    pub fn load(artefact: &Path, checkpoint: &Path, seed: u64, compute: Compute) -> Result<Policy, Error> {
         let bytes = std::fs::read(artefact).map_err(|e| Error::file(artefact, e))?;
         let refused = |reason: &dyn std::fmt::Display| Error::file(artefact, reason);
         let compiled = Artefact::read(&bytes).map_err(|e| refused(&e))?;
         if let Some(batch) = compiled.about.batch.filter(|b| *b != 1) {
             return Err(refused(&format!("it was compiled for {batch} environments at once: compile it without `--batch`")));
         }
+        device::compiled_for(&compiled.about, compute.device).map_err(|reason| refused(&reason))?;
         let plan =
             compiled.entry(Entry::Plan).ok_or_else(|| refused(&"it has no entry point `plan`: compile it without `--entry`"))?;
         let model = &compiled.model;
         let (manifest, snapshot) = checkpoint::read(checkpoint, &compiled.about.fingerprint)?;
         let state = acting(model, &snapshot.learnt)?;
-        let mut actor = Actor::of(Program::compiled(plan, threads)?, model, 1, &state)?;
+        let mut actor = Actor::of(Program::compiled(plan, compute)?, model, 1, &state)?;
         actor.progress((manifest.counters.step as f64 / model.settings.steps as f64).min(1.0))?;
         Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true, told: true })
     }
@@ -63,15 +64,17 @@ impl Policy {
     }
 
     /// What followed from the last decision. Models that do not read it at t-1 need not be told.
-    pub fn outcome(&mut self, reward: f64, terminal: bool) {
-        self.actor.outcome(0, reward, terminal);
+    pub fn outcome(&mut self, reward: f64, terminal: bool) -> Result<(), Error> {
+        self.actor.outcome(0, reward, terminal)?;
         self.told = true;
+        Ok(())
     }
 
     /// Forgets the past: the next observation is an episode's first.
-    pub fn reset(&mut self) {
-        self.actor.begin(0);
+    pub fn reset(&mut self) -> Result<(), Error> {
+        self.actor.begin(0)?;
         self.first = true;
+        Ok(())
     }
 
     /// How many numbers an observation has.

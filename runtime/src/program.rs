@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use compiler::artefact::EntryPoint;
-use compiler::backend::cpu::Instance;
+use compiler::backend::{self, Device, Executable, Resident};
 use compiler::interp::{self, Array, Clock};
 use compiler::ir::{self, Role};
+use compiler::kernel;
 use compiler::kernel::fuse::{Level, fuse};
 use compiler::lower::{Entry, Options, lower};
 use dsl::hir::Model;
@@ -16,12 +17,15 @@ use crate::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compute {
     pub level: Level,
+    /// Of the processor.
     pub threads: usize,
+    pub device: Device,
 }
 
 impl Default for Compute {
     fn default() -> Compute {
-        Compute { level: Level::Mega, threads: std::thread::available_parallelism().map_or(1, |n| n.get()) }
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Compute { level: Level::Mega, threads, device: Device::Cpu }
     }
 }
 
@@ -39,22 +43,27 @@ pub type State = BTreeMap<String, Tensor>;
 pub(crate) struct Program {
     /// What is known of it beside its kernels; the graph itself is gone where it was compiled before.
     pub(crate) graph: ir::Program,
-    pub(crate) instance: Instance,
+    pub(crate) executable: Box<dyn Executable>,
 }
 
 impl Program {
+    /// Compiles an entry point for a device.
     pub(crate) fn new(model: &Model, entry: Entry, batch: Option<usize>, compute: Compute) -> Result<Program, Error> {
         let mut graph = lower(model, entry, Options { batch, ..Options::default() })?;
         compiler::simplify::simplify(&mut graph);
         let kernels = fuse(&graph, compute.level).map_err(|e| Error::Kernels(e.to_string()))?;
-        let instance = Instance::new(&kernels, compute.threads).map_err(|e| Error::Kernels(e.to_string()))?;
-        Ok(Program { graph, instance })
+        Program::open(graph, &kernels, compute)
     }
 
     /// One that was compiled before.
-    pub(crate) fn compiled(entry: &EntryPoint, threads: usize) -> Result<Program, Error> {
-        let instance = Instance::new(&entry.kernels, threads).map_err(|e| Error::Kernels(e.to_string()))?;
-        Ok(Program { graph: entry.interface.clone(), instance })
+    pub(crate) fn compiled(entry: &EntryPoint, compute: Compute) -> Result<Program, Error> {
+        Program::open(entry.interface.clone(), &entry.kernels, compute)
+    }
+
+    fn open(graph: ir::Program, kernels: &kernel::Program, compute: Compute) -> Result<Program, Error> {
+        let resident = Resident::of(&graph);
+        let executable = backend::open(compute.device, kernels, &resident, compute.threads)?;
+        Ok(Program { graph, executable })
     }
 
     pub(crate) fn shape(&self, input: usize) -> Vec<usize> {
@@ -78,10 +87,30 @@ impl Program {
     }
 
     /// Gives an input a single number, where the program has it.
-    pub(crate) fn set(&mut self, name: &str, value: f64) {
-        if let Some(input) = self.graph.input(name) {
-            self.instance.input_mut(input).fill(value as f32);
+    pub(crate) fn set(&mut self, name: &str, value: f64) -> Result<(), Error> {
+        if let Some(input) = self.graph.input(name)
+            // What is there already need not go to the device again.
+            && self.executable.input(input)?.iter().any(|x| *x != value as f32)
+        {
+            self.executable.input_mut(input)?.fill(value as f32);
         }
+        Ok(())
+    }
+
+    /// Gives the inputs that depend on the training's progress their numbers.
+    pub(crate) fn set_progress(&mut self, schedules: &Schedules, progress: f64) -> Result<(), Error> {
+        self.set("progress", progress)?;
+        schedules.at(progress)?.into_iter().try_for_each(|(name, value)| self.set(&name, value))
+    }
+
+    /// The numbers of one output.
+    pub(crate) fn output(&mut self, output: usize) -> Result<Vec<f32>, Error> {
+        Ok(self.executable.outputs(&[output])?.swap_remove(0))
+    }
+
+    /// The numbers of an input with its shape.
+    pub(crate) fn tensor(&mut self, input: usize) -> Result<Tensor, Error> {
+        Ok(Tensor { shape: self.shape(input), data: self.executable.input(input)?.to_vec() })
     }
 
     /// Gives the inputs of these roles the numbers of a state.
@@ -94,7 +123,7 @@ impl Program {
             if found.shape != shape {
                 return Err(Error::Misfit(format!("`{name}` has the shape {:?} and should have {shape:?}", found.shape)));
             }
-            self.instance.input_mut(input).copy_from_slice(&found.data);
+            self.executable.input_mut(input)?.copy_from_slice(&found.data);
         }
         Ok(())
     }

@@ -82,8 +82,8 @@ fn goes_wrong(config: Config) -> String {
             Ok(_) => assert!(!trainer.done(), "it went well"),
         }
         if trainer.step().is_multiple_of(10) {
-            let snapshot = trainer.save();
-            let manifest = checkpoint::manifest(&snapshot, "m", trainer.instruction_set(), 0);
+            let snapshot = trainer.save().unwrap();
+            let manifest = checkpoint::manifest(&snapshot, "m", trainer.computes_with(), 0);
             checkpoint::write(folder.path(), &manifest, &snapshot).unwrap();
             saved = Some(snapshot);
         }

@@ -4,27 +4,20 @@ mod common;
 
 use std::path::Path;
 
-use common::{STARTER, checked, config, starter};
+use common::{STARTER, checked, config, ppo, starter};
 use runtime::checkpoint;
+use runtime::learner::Learner;
 use runtime::policy::Policy;
 use runtime::run::{Run, Started, Texts};
 use runtime::tasks::TaskError;
-use runtime::train::{Config, Snapshot, Trainer};
+use runtime::train::{Config, Evaluator, Snapshot, Trainer};
 use runtime::{Error, program::Compute};
-
-/// PPO with short rollouts.
-fn ppo() -> Config {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
-    let text = std::fs::read_to_string(folder.join("ppo.wm")).unwrap();
-    let text = text.replace("1024", "32").replace("minibatch = 128", "minibatch = 8").replace("[128, 128]", "[8]");
-    config(&text, "cartpole_swingup", &[], &[("steps", "100"), ("length", "15"), ("eval_every", "60")])
-}
 
 fn train(trainer: &mut Trainer, until: u64) -> Snapshot {
     while trainer.step() < until {
         trainer.advance().unwrap();
     }
-    trainer.save()
+    trainer.save().unwrap()
 }
 
 #[test]
@@ -134,7 +127,7 @@ fn run_with(folder: &Path, steps: &[u64]) -> (Run, Vec<Snapshot>) {
     let mut trainer = Trainer::new(run.config.clone()).unwrap();
     let snapshots = steps.iter().map(|step| {
         let snapshot = train(&mut trainer, *step);
-        let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.instruction_set(), 0);
+        let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.computes_with(), 0);
         checkpoint::write(&run.checkpoints(), &manifest, &snapshot).unwrap();
         snapshot
     });
@@ -229,7 +222,7 @@ fn acting_may_read_the_reward_of_the_step_before() {
     let decide = |reward: Option<f64>| {
         let mut policy = Policy::new(&config.model, &whole.learnt, 1.0, 7, Compute::default()).unwrap();
         policy.plan(&[0.6, -0.8, 0.5]).unwrap();
-        reward.into_iter().for_each(|r| policy.outcome(r, false));
+        reward.into_iter().for_each(|r| policy.outcome(r, false).unwrap());
         policy.plan(&[0.6, -0.8, 0.5])
     };
     assert_ne!(decide(Some(0.0)).unwrap(), decide(Some(1.0)).unwrap());
@@ -274,4 +267,20 @@ fn a_policy_plans_from_what_was_learnt_and_remembers() {
     assert_eq!((same.plan(&observation).unwrap(), same.plan(&observation).unwrap()), (first, second));
     assert!(matches!(policy.plan(&[1.0]), Err(Error::Observation { found: 1, wanted: 3 })));
     assert!(matches!(policy.plan(&[1.0, f64::NAN, 0.0]), Err(Error::ObservationNotFinite(1))));
+}
+
+/// Metrics are those of what was learnt, whether a learner hands it on or a checkpoint does.
+#[test]
+fn an_evaluation_from_a_checkpoint_is_the_learners() {
+    let mut config = starter();
+    config.train.eval_episodes = 2;
+    config.set("length", "30").unwrap();
+    let learnt = train(&mut Trainer::new(config.clone()).unwrap(), 60).learnt;
+    let state = runtime::program::acting(&config.model, &learnt).unwrap();
+    let mut of_checkpoint = Evaluator::new(&config, &state).unwrap();
+    let mut followed = Evaluator::new(&config, &runtime::program::initial(&config.model, 99).unwrap()).unwrap();
+    followed.follow(&mut Learner::new(&config.model, &learnt, config.compute).unwrap()).unwrap();
+    let (one, other) = (of_checkpoint.run(0, 60, 0.5).unwrap(), followed.run(0, 60, 0.5).unwrap());
+    assert!(!one.metrics.is_empty());
+    assert_eq!(one, other);
 }

@@ -95,21 +95,30 @@ impl Case {
         self == Case::Train
     }
 
-    /// The first numbers of what is computed, the same for every program that computes it.
-    pub(crate) fn value<'a>(self, program: &Program, output: impl Fn(usize) -> &'a [f32]) -> Vec<f64> {
+    /// The outputs whose first numbers tell whether two programs compute the same.
+    pub(crate) fn telling(self, program: &Program) -> Vec<usize> {
+        let starts: &[&str] = match self {
+            Case::Plan => &["action"],
+            Case::Train => &["objective."],
+            Case::Scan(_) => &["diagnose.y"],
+            Case::ScanBack(_) => &["loss.", "next.param."],
+            Case::Hgrad | Case::Elite => &["diagnose."],
+        };
+        let first = |start: &&str| program.outputs.iter().position(|o| o.name.starts_with(start));
+        starts.iter().filter_map(first).collect()
+    }
+
+    /// The first numbers of what is computed, the same for every program that computes it, from those of the telling outputs.
+    pub(crate) fn value(self, program: &Program, telling: &[Vec<f32>]) -> Vec<f64> {
         const FIRST: usize = 6;
-        let starting = |start: &str| program.outputs.iter().position(|o| o.name.starts_with(start)).map_or(&[][..], &output);
         let numbers: Vec<f32> = match self {
-            Case::Plan => starting("action").to_vec(),
-            Case::Train => starting("objective.").to_vec(),
             Case::Scan(steps) => {
                 // The first channel of the first sample over time.
-                let y = starting("diagnose.y");
+                let y = telling.concat();
                 let channels = y.len() / (steps * batch(program)).max(1);
                 y.iter().step_by(channels.max(1)).take(steps).copied().collect()
             }
-            Case::ScanBack(_) => [starting("loss."), starting("next.param.")].concat(),
-            Case::Hgrad | Case::Elite => starting("diagnose.").to_vec(),
+            _ => telling.concat(),
         };
         numbers.into_iter().take(FIRST).map(f64::from).collect()
     }

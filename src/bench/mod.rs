@@ -29,8 +29,10 @@ use std::io;
 
 use compiler::kernel::fuse::Level;
 use dsl::diagnostics::closest;
+use runtime::program::Compute;
 
 use self::case::{Case, WORDS};
+pub(crate) use self::ready::completed;
 use self::report::Document;
 use self::subject::Subject;
 use crate::cli::{Bench, BenchCommand};
@@ -55,6 +57,18 @@ fn threads(arguments: &Bench) -> Vec<usize> {
     counts
 }
 
+/// Levels to be measured, those that `--compare` names among them.
+fn levels(arguments: &Bench) -> Vec<Level> {
+    let compared = |level: &Level| arguments.compare.iter().any(|name| name == level.name());
+    Level::ALL.into_iter().filter(|level| arguments.levels.contains(level) || compared(level)).collect()
+}
+
+/// Other programs among those that `--compare` names.
+fn peers(arguments: &Bench) -> Vec<String> {
+    let ours = |name: &String| Level::ALL.iter().any(|level| level.name() == name);
+    arguments.compare.iter().filter(|name| !ours(name)).cloned().collect()
+}
+
 /// The most that was asked for: what peers get, and what others are compared with.
 fn most(arguments: &Bench) -> (Level, usize) {
     let level = arguments.levels.iter().copied().max_by_key(|l| Level::ALL.iter().position(|m| m == l));
@@ -74,7 +88,9 @@ fn work(arguments: &Bench, word: &str, out: &mut Output) -> Exit {
         }
     }
     let (level, threads) = most(arguments);
-    match ready::ready(subject.case, &subject.model, arguments.batch, subject.given.as_ref(), level, threads) {
+    let Some(device) = arguments.place.choose(out) else { return Exit::Bad };
+    let compute = Compute { level, threads, device };
+    match ready::ready(subject.case, &subject.model, arguments.batch, subject.given.as_ref(), compute) {
         Ok((ready, first)) => match worker::serve(ready, &first, io::stdin().lock(), io::stdout().lock()) {
             Ok(()) => Exit::Fine,
             // Who asked has gone away.
@@ -115,12 +131,20 @@ fn measure(arguments: &Bench, out: &mut Output) -> Exit {
         let Some(cases) = cases(word, out) else { return Exit::Bad };
         chosen.extend(cases.into_iter().filter(|c| !chosen.contains(c)).collect::<Vec<_>>());
     }
+    if let (Some(peer), None) = (peers(arguments).first(), &arguments.python) {
+        out.error(
+            &format!("`{peer}` needs a Python"),
+            "name one with `--python`; benches/peers/README.md says what it must have",
+        );
+        return Exit::Bad;
+    }
+    let Some(device) = arguments.place.choose(out) else { return Exit::Bad };
     let mut document = Document { rounds: arguments.rounds, load: [load(), None], ..Document::default() };
     for (i, case) in chosen.iter().enumerate() {
         out.tell(format!("[{}/{}] {}\n", i + 1, chosen.len(), case.name()));
         let Some(subject) = Subject::new(*case, arguments, out) else { return Exit::Bad };
-        let Some((measured, instruction_set)) = rounds::measure(subject, arguments, out) else { return Exit::Bad };
-        document.instruction_set = instruction_set.to_string();
+        let Some((measured, computes_with)) = rounds::measure(subject, arguments, device, out) else { return Exit::Bad };
+        document.instruction_set = computes_with;
         if !arguments.json {
             out.say(format!("{}\n", measured.table()));
         }

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use compiler::backend::DeviceError;
+use runtime::device::Device;
 use serde::Deserialize;
 
 use super::case::Case;
@@ -22,6 +24,8 @@ pub(crate) struct Peers<'a> {
     /// The model whose peers are meant.
     pub(crate) model: &'a str,
     pub(crate) threads: usize,
+    /// Where ours runs; those that can run there do.
+    pub(crate) device: Device,
     /// For what they write besides.
     pub(crate) folder: &'a Path,
 }
@@ -55,6 +59,8 @@ pub(crate) enum PeerError {
     Failed { program: String, status: String },
     #[error("it computes no {0}")]
     NoCase(String),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     #[error("it ended without an answer{0}")]
     Silent(String),
     #[error("it said `{0}`, which is not a line of the protocol")]
@@ -116,7 +122,10 @@ impl Peers<'_> {
         if plain.is_none() {
             command.envs(KEEP);
         }
-        command.env("NT", self.threads.to_string()).env("RAYON_NUM_THREADS", self.threads.to_string());
+        command
+            .env("PEER_DEVICE", self.device.kind())
+            .env("NT", self.threads.to_string())
+            .env("RAYON_NUM_THREADS", self.threads.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::from(errors));
         let mut child = command.spawn().map_err(|e| start(e.to_string()))?;
         let (Some(asked), Some(told)) = (child.stdin.take(), child.stdout.take()) else {

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use compiler::backend::cpu::{Error as CpuError, Instance};
+use compiler::backend::{self, DeviceError, Executable, Resident};
 use compiler::ir::{self, Role};
 use compiler::kernel::cost::{self, Cost};
-use compiler::kernel::fuse::{FuseError, Level, fuse};
-use compiler::kernel::verify::VerifyError;
+use compiler::kernel::fuse::{FuseError, fuse};
 use compiler::run::{Call, CallError, Tensor, Tensors, arrays};
 use dsl::hir::{Dtype, Model};
+use runtime::program::Compute;
 
 use super::case::Case;
 
@@ -19,17 +19,13 @@ pub(crate) enum ReadyError {
     Call(#[from] CallError),
     #[error(transparent)]
     Fuse(#[from] FuseError),
-    #[error("the kernels are wrong: {0:?}")]
-    Verify(VerifyError),
     #[error(transparent)]
-    Cpu(#[from] CpuError),
+    Device(#[from] DeviceError),
 }
 
 #[derive(Debug)]
 pub(crate) struct Ready {
-    instance: Instance,
-    /// Outputs that are the next call's inputs.
-    state: Vec<(usize, usize)>,
+    executable: Box<dyn Executable>,
     /// Inputs that count updates.
     counts: Vec<usize>,
     advances: bool,
@@ -46,17 +42,17 @@ pub(crate) struct First {
     pub(crate) value: Vec<f64>,
     /// Of a call; packing weights and what depends on parameters alone left out.
     pub(crate) cost: Cost,
-    pub(crate) instruction_set: &'static str,
+    /// An instruction set, or a device's name.
+    pub(crate) computes_with: String,
 }
 
-/// Compiles a case at a level for so many threads, and calls it once.
+/// Compiles a case, and calls it once.
 pub(crate) fn ready(
     case: Case,
     model: &Model,
     batch: Option<usize>,
     given: Option<&Tensors>,
-    level: Level,
-    threads: usize,
+    compute: Compute,
 ) -> Result<(Ready, First), ReadyError> {
     let start = Instant::now();
     let call = Call { entry: case.entry(), batch, ..Call::default() };
@@ -68,59 +64,57 @@ pub(crate) fn ready(
         None => completed(&program, model, &nothing),
     };
     program.name = format!("{}.{}", model.name, program.name);
-    let kernels = fuse(&program, level)?;
-    let mut instance = Instance::new(&kernels, threads).map_err(ReadyError::Verify)?;
+    let kernels = fuse(&program, compute.level)?;
+    let mut executable = backend::open(compute.device, &kernels, &Resident::of(&program), compute.threads)?;
     let (inputs, draws) = arrays::<f32>(model, &call, &program, &given)?;
     for (i, array) in inputs.iter().enumerate() {
-        instance.input_mut(i).copy_from_slice(&array.data);
+        executable.input_mut(i)?.copy_from_slice(&array.data);
     }
     for (name, array) in &draws {
-        instance.set_draw(name, Some(&array.data))?;
+        executable.set_draw(name, Some(&array.data))?;
     }
-    instance.prepare();
-    let state = program.outputs.iter().enumerate().filter_map(|(o, output)| Some((o, output.updates?))).collect();
+    executable.prepare()?;
     let counts = program.inputs.iter().enumerate().filter(|(_, i)| i.name.starts_with("count.")).map(|(n, _)| n).collect();
-    let mut ready = Ready { instance, state, counts, advances: case.advances(), step: 0 };
+    let mut ready = Ready { executable, counts, advances: case.advances(), step: 0 };
     let build = start.elapsed().as_secs_f64();
     let start = Instant::now();
-    ready.call();
+    ready.call()?;
     let call = start.elapsed().as_secs_f64();
-    let value = case.value(&program, |o| ready.instance.output(o));
-    let instruction_set = ready.instance.instruction_set();
+    let value = case.value(&program, &ready.executable.outputs(&case.telling(&program))?);
+    let computes_with = ready.executable.computes_with().to_string();
     let cost = cost::totals(&kernels, &kernels.steps).cost;
-    Ok((ready, First { build, call, value, cost, instruction_set }))
+    Ok((ready, First { build, call, value, cost, computes_with }))
 }
 
 impl Ready {
     /// One call, with all that belongs to it: a train step goes on with the parameters of the last one.
-    pub(crate) fn call(&mut self) {
+    pub(crate) fn call(&mut self) -> Result<(), DeviceError> {
         if self.advances && self.step > 0 {
-            for (output, input) in &self.state {
-                self.instance.copy_output_to_input(*output, *input);
-            }
+            self.executable.advance()?;
             for count in &self.counts {
-                self.instance.input_mut(*count).fill((self.step + 1) as f32);
+                self.executable.input_mut(*count)?.fill((self.step + 1) as f32);
             }
-            self.instance.prepare();
+            self.executable.prepare()?;
         }
-        self.instance.run(0, self.step);
+        self.executable.run(0, self.step)?;
         self.step += 1;
+        self.executable.wait()
     }
 
     /// Times of n calls, in milliseconds.
-    pub(crate) fn times(&mut self, n: usize) -> Vec<f64> {
+    pub(crate) fn times(&mut self, n: usize) -> Result<Vec<f64>, DeviceError> {
         (0..n)
             .map(|_| {
                 let start = Instant::now();
-                self.call();
-                start.elapsed().as_secs_f64() * 1e3
+                self.call()?;
+                Ok(start.elapsed().as_secs_f64() * 1e3)
             })
             .collect()
     }
 }
 
 /// Data that nobody gave: numbers between 0 and 1, and flags that are not set.
-fn completed(program: &ir::Program, model: &Model, given: &Tensors) -> Tensors {
+pub(crate) fn completed(program: &ir::Program, model: &Model, given: &Tensors) -> Tensors {
     let mut all = given.clone();
     let flag = |name: &str| {
         let field = name.strip_prefix("data.").unwrap_or(name);

@@ -105,15 +105,19 @@ impl Measured {
 
     /// Rates, and what part of the machine's they are.
     fn rates(&self, variant: &Variant) -> String {
-        let Some((cost, limits)) = variant.cost.zip(self.limits(variant.threads)) else { return "| | | |".into() };
+        let Some(cost) = variant.cost else { return "| | | |".into() };
         let seconds = variant.ms.median / 1e3;
         let [flops, exps] = [cost.products, cost.transcendental].map(|n| n as f64 / seconds / 1e9);
-        let part = |rate: f64, limit: f64| format!("{:.0} %", 100.0 * rate / limit);
+        let limits = self.limits(variant.threads);
+        // Of a device the limits are not known.
+        let part =
+            |rate: f64, limit: fn(&Limits) -> f64| limits.map_or(String::new(), |l| format!("{:.0} %", 100.0 * rate / limit(l)));
         let products = match cost.products {
             0 => "| | |".to_string(),
-            _ => format!("{flops:.1} | {} | {} |", part(flops, limits.product()), part(flops, limits.fma.median)),
+            _ => format!("{flops:.1} | {} | {} |", part(flops, Limits::product), part(flops, |l| l.fma.median)),
         };
-        format!("{products} {exps:.2} ({}) |", part(exps, limits.exp.median))
+        let of_exps = part(exps, |l| l.exp.median);
+        if of_exps.is_empty() { format!("{products} {exps:.2} |") } else { format!("{products} {exps:.2} ({of_exps}) |") }
     }
 
     pub(crate) fn table(&self) -> String {

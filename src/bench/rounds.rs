@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use compiler::kernel::cost::Cost;
-use compiler::kernel::fuse::Level;
+use runtime::device::Device;
+use runtime::program::Compute;
 
 use super::case::Case;
 use super::others::Used;
@@ -15,7 +16,7 @@ use super::ready::{self, Ready};
 use super::report::{Kind, Limits, Measured, Variant};
 use super::stats::{Spread, median};
 use super::subject::Subject;
-use super::{most, threads};
+use super::{levels, most, peers, threads};
 use crate::cli::Bench;
 use crate::output::Output;
 
@@ -35,7 +36,7 @@ enum Runner {
 impl Runner {
     fn times(&mut self, n: usize) -> Result<Vec<f64>, PeerError> {
         match self {
-            Runner::Own(ready) => Ok(ready.times(n)),
+            Runner::Own(ready) => Ok(ready.times(n)?),
             Runner::Peer(peer) => peer.times(n),
         }
     }
@@ -62,8 +63,8 @@ struct Library {
     rates: Vec<f64>,
 }
 
-/// Measures a case, and says which instruction set ran it; none after what is wrong has been said.
-pub(crate) fn measure(subject: Subject, arguments: &Bench, out: &mut Output) -> Option<(Measured, &'static str)> {
+/// Measures a case on a device, and says what computed it; none after what is wrong has been said.
+pub(crate) fn measure(subject: Subject, arguments: &Bench, device: Device, out: &mut Output) -> Option<(Measured, String)> {
     let (_, most_threads) = most(arguments);
     let model = subject.model.name.clone();
     // Peers are those of the user's model, whatever the case.
@@ -78,15 +79,16 @@ pub(crate) fn measure(subject: Subject, arguments: &Bench, out: &mut Output) -> 
             return None;
         }
     };
-    let peers = arguments.python.as_ref().filter(|_| !arguments.compare.is_empty()).map(|python| Peers {
+    let peers_of = arguments.python.as_ref().filter(|_| !peers(arguments).is_empty()).map(|python| Peers {
         python,
         scripts: &arguments.peers,
         model: &named,
         threads: most_threads,
+        device,
         folder: folder.path(),
     });
     let exported = folder.path().join("inputs.safetensors");
-    let subject = match (&peers, &arguments.params) {
+    let subject = match (&peers_of, &arguments.params) {
         (Some(peers), _) => {
             if let Err(error) = peers.export(subject.case, &exported) {
                 out.error(&format!("the peers' inputs: {error}"), "see benches/peers/README.md");
@@ -109,14 +111,14 @@ pub(crate) fn measure(subject: Subject, arguments: &Bench, out: &mut Output) -> 
         variants: Vec::new(),
         failed: Vec::new(),
     };
-    let mut set = "";
-    let mut entrants = own(&subject, arguments, &mut set, out)?;
+    let mut set = String::new();
+    let mut entrants = own(&subject, arguments, device, &mut set, out)?;
     let base = entrants.len().saturating_sub(1);
-    entrants.extend(doubled(&subject, arguments, out)?);
+    entrants.extend(doubled(&subject, arguments, device, out)?);
     let mut library = None;
-    if let Some(peers) = &peers {
+    if let Some(peers) = &peers_of {
         entrants.extend(started_peers(peers, subject.case, arguments, &exported, &mut measured, out));
-        library = peers.start_library(&arguments.compare).ok().flatten().map(|(peer, greeting)| Library {
+        library = peers.start_library(&super::peers(arguments)).ok().flatten().map(|(peer, greeting)| Library {
             peer,
             gflop: greeting.value.first().copied().unwrap_or(0.0),
             rates: Vec::new(),
@@ -124,7 +126,7 @@ pub(crate) fn measure(subject: Subject, arguments: &Bench, out: &mut Output) -> 
     }
     let cost = entrants[base].variant.cost.unwrap_or_default();
     (measured.gflop, measured.mexp) = (cost.products as f64 / 1e9, cost.transcendental as f64 / 1e6);
-    turns(&mut entrants, library, arguments, &mut measured, out);
+    turns(&mut entrants, library, arguments, device, &mut measured, out);
     measured.variants = entrants.into_iter().map(|e| e.variant).collect();
     measured.compare(base);
     Some((measured, set))
@@ -140,11 +142,11 @@ fn started_peers(
     out: &mut Output,
 ) -> Vec<Entrant> {
     let mut entrants = Vec::new();
-    for name in &arguments.compare {
-        match peers.start(case, name, inputs) {
+    for name in super::peers(arguments) {
+        match peers.start(case, &name, inputs) {
             Ok((peer, greeting)) => {
                 out.tell(format!("  {name}: ready after {:.1} s\n", greeting.first_call_s));
-                let variant = started(name, Kind::Peer, peers.threads, greeting.first_call_s, greeting.value, None);
+                let variant = started(&name, Kind::Peer, peers.threads, greeting.first_call_s, greeting.value, None);
                 entrants.push(Entrant { runner: Runner::Peer(peer), variant, calls: 1 });
             }
             Err(error) => {
@@ -161,10 +163,12 @@ fn turns(
     entrants: &mut Vec<Entrant>,
     mut library: Option<Library>,
     arguments: &Bench,
+    device: Device,
     measured: &mut Measured,
     out: &mut Output,
 ) {
-    let counts = threads(arguments);
+    // The limits are the processor's.
+    let counts = if device == Device::Cpu { threads(arguments) } else { Vec::new() };
     let mut peaks: Vec<Vec<Peak>> = vec![Vec::new(); counts.len()];
     let mut others: Vec<Option<f64>> = Vec::new();
     warm_up(entrants, measured);
@@ -269,8 +273,8 @@ fn started(name: &str, kind: Kind, threads: usize, first_s: f64, value: Vec<f64>
 }
 
 /// Every level at every number of threads; the most of both comes last.
-fn own(subject: &Subject, arguments: &Bench, set: &mut &'static str, out: &mut Output) -> Option<Vec<Entrant>> {
-    let (mut levels, counts) = (arguments.levels.clone(), threads(arguments));
+fn own(subject: &Subject, arguments: &Bench, device: Device, set: &mut String, out: &mut Output) -> Option<Vec<Entrant>> {
+    let (mut levels, counts) = (levels(arguments), if device == Device::Cpu { threads(arguments) } else { vec![1] });
     let (level, _) = most(arguments);
     levels.sort_by_key(|l| *l == level);
     let mut entrants = Vec::new();
@@ -280,8 +284,9 @@ fn own(subject: &Subject, arguments: &Bench, set: &mut &'static str, out: &mut O
                 1 => level.name().to_string(),
                 _ => format!("{} x{threads}", level.name()),
             };
-            let (entrant, instruction_set) = entrant((&name, Kind::Own), subject, arguments.batch, level, *threads, out)?;
-            *set = instruction_set;
+            let compute = Compute { level, threads: *threads, device };
+            let (entrant, computes_with) = entrant((&name, Kind::Own), subject, arguments.batch, compute, out)?;
+            *set = computes_with;
             entrants.push(entrant);
         }
     }
@@ -289,7 +294,7 @@ fn own(subject: &Subject, arguments: &Bench, set: &mut &'static str, out: &mut O
 }
 
 /// The highest level at twice and four times a size.
-fn doubled(subject: &Subject, arguments: &Bench, out: &mut Output) -> Option<Vec<Entrant>> {
+fn doubled(subject: &Subject, arguments: &Bench, device: Device, out: &mut Output) -> Option<Vec<Entrant>> {
     let (level, threads) = most(arguments);
     let mut entrants = Vec::new();
     for name in &arguments.double {
@@ -305,7 +310,7 @@ fn doubled(subject: &Subject, arguments: &Bench, out: &mut Output) -> Option<Vec
             let larger = subject.resized(dims, out)?;
             let count = if batch { Some((times * size) as usize) } else { arguments.batch };
             let label = format!("{name} = {}", times * size);
-            entrants.push(entrant((&label, Kind::Larger), &larger, count, level, threads, out)?.0);
+            entrants.push(entrant((&label, Kind::Larger), &larger, count, Compute { level, threads, device }, out)?.0);
         }
     }
     Some(entrants)
@@ -315,16 +320,15 @@ fn entrant(
     (name, kind): (&str, Kind),
     subject: &Subject,
     batch: Option<usize>,
-    level: Level,
-    threads: usize,
+    compute: Compute,
     out: &mut Output,
-) -> Option<(Entrant, &'static str)> {
-    match ready::ready(subject.case, &subject.model, batch, subject.given.as_ref(), level, threads) {
+) -> Option<(Entrant, String)> {
+    match ready::ready(subject.case, &subject.model, batch, subject.given.as_ref(), compute) {
         Ok((ready, first)) => {
             let seconds = first.build + first.call;
             out.tell(format!("  {name}: ready after {seconds:.2} s\n"));
-            let variant = started(name, kind, threads, seconds, first.value, Some(first.cost));
-            Some((Entrant { runner: Runner::Own(Box::new(ready)), variant, calls: 1 }, first.instruction_set))
+            let variant = started(name, kind, compute.threads, seconds, first.value, Some(first.cost));
+            Some((Entrant { runner: Runner::Own(Box::new(ready)), variant, calls: 1 }, first.computes_with))
         }
         Err(error) => {
             out.error(&format!("{} of {}: {error}", subject.case.name(), subject.model.name), "see `wmc bench --help`");

@@ -71,8 +71,8 @@ fn checked(case: Case, arguments: &Bench, dims: &[(String, u64)], out: &mut Outp
             out.error(&format!("the case `{}` needs a model", case.name()), "give a FILE, or other `--cases`");
             return None;
         };
-        let sizes = arguments.sizes.with(dims);
-        return one_model(file, arguments.model.clone(), &sizes, &arguments.roots, out).map(|(_, model)| model);
+        let of = arguments.of.at(&arguments.of.sizes.with(dims));
+        return one_model(file, &of, out).map(|(_, model)| model);
     };
     let options = Sizes::default().with(&case.dims()).with(dims).options(None);
     let mut checked = dsl::check(name, text, &dsl::NoLoader, &options);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use dsl::hir::Source;
 use dsl::source::Sources;
 use runtime::Error;
-use runtime::program::Compute;
 use runtime::run::Run;
 use runtime::train::{Times, Trainer};
 use serde::Serialize;
@@ -68,26 +67,24 @@ pub(super) fn run(arguments: &TrainLoop, out: &mut Output) -> Exit {
             return Exit::Bad;
         }
     };
+    let Some(compute) = arguments.computed.compute(out) else { return Exit::Bad };
     let training = Train {
-        file: Some(arguments.file.clone()),
-        model: arguments.model.clone(),
-        sizes: arguments.sizes.clone(),
-        roots: arguments.roots.clone(),
+        file: Some(arguments.what.file.clone()),
+        of: arguments.what.of.clone(),
         seed: None,
         all_seeds: false,
         out: Some(folder.path().join("run")),
         resume: None,
         set: arguments.set.clone(),
         save_every: None,
-        level: arguments.level,
-        threads: arguments.threads,
+        computed: arguments.computed.clone(),
         quiet: true,
         json: false,
     };
-    let Some(runs) = prepare(&arguments.file, &training, out) else { return Exit::Bad };
+    let Some(runs) = prepare(&arguments.what.file, &training, out) else { return Exit::Bad };
     let run = runs.and_then(|mut runs| runs.pop().ok_or_else(|| Error::Unsupported("the model has no seeds".into())));
     let measured = run.map_err(|error| (error, Sources::default())).and_then(|mut run| {
-        run.config.compute = Compute { level: arguments.level, threads: arguments.threads.unwrap_or(Compute::default().threads) };
+        run.config.compute = compute;
         measure(&mut run, arguments).map_err(|error| (error, run.sources))
     });
     match measured {
@@ -156,7 +153,7 @@ fn measure(run: &mut Run, arguments: &TrainLoop) -> Result<Document, Error> {
         updates: stop.updates - start.updates,
         eval_every,
         threads: run.config.compute.threads,
-        instruction_set: trainer.instruction_set().into(),
+        instruction_set: trainer.computes_with().into(),
         around: parts.iter().filter(|p| AROUND.contains(&p.part)).map(|p| p.share).sum(),
         parts,
         resident: (|| Some(Resident { filled: start.resident?, end: stop.resident?, peak: mebibytes("VmHWM")? }))(),

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use compiler::kernel::fuse::Level;
 
 use super::runs::pair;
-use super::{Roots, Sizes, level};
+use super::{Chosen, Computed, ModelFile, Place, level};
 
 /// Measure how fast a model runs on this machine
 ///
@@ -27,6 +27,7 @@ Examples:
   wmc bench models/hamworld.wm --task cheetah-run --cases plan --levels mega --threads 1,2
   wmc bench models/hamworld.wm --task cheetah-run --cases train --levels mega --double B,T
   wmc bench models/hamworld.wm --task cheetah-run --compare torch,compile,jax --python venv/bin/python --plot peers.svg
+  wmc bench models/hamworld.wm --task cheetah-run --device cuda --compare eager,torch --python venv/bin/python
   wmc bench train-loop models/hamworld.wm --task cheetah-run
   wmc bench --worker scan --params scan512.safetensors"
 )]
@@ -38,15 +39,8 @@ pub(crate) struct Bench {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// The model, where the file has several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
+    pub(crate) of: Chosen,
 
     /// Samples in the batch of `train`, environments that plan at once
     #[arg(long, value_name = "N")]
@@ -60,9 +54,12 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     pub(crate) cases: Vec<String>,
 
-    /// Threads; several counts make several variants. As many as there are processors, otherwise
+    /// Threads of the processor; several counts make several variants. As many as there are processors, otherwise
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Vec<u16>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
 
     /// Rounds in which every variant has a turn
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
@@ -76,8 +73,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "DIMS", value_delimiter = ',')]
     pub(crate) double: Vec<String>,
 
-    /// Other programs that compute the same, measured in the same rounds; needs `--python`
-    #[arg(long, value_name = "PEERS", value_delimiter = ',', requires = "python")]
+    /// What else computes the same, measured in the same rounds: `eager`, or other programs, which need `--python`
+    #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     pub(crate) compare: Vec<String>,
 
     /// A Python that has what the peers need
@@ -110,6 +107,44 @@ pub(crate) struct Bench {
     pub(crate) map: Option<PathBuf>,
 }
 
+/// Test a device: kernels of models against the reference interpreter
+///
+/// Every entry point of every model, at the sizes of its first task unless others are given, on made-up data. Shows the largest difference
+/// from what the interpreter computes in double precision, and ends with exit code 1 where one is too large.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc selftest --device cuda                                  the models that come with wmc, in its folder
+  wmc selftest --device vulkan --batch 2 models/sac.wm
+  wmc selftest --device vulkan models/hamworld_small.wm --entry plan --json")]
+pub(crate) struct Selftest {
+    /// The `.wm` files; otherwise those of the folder `models`
+    #[arg(value_name = "FILES")]
+    pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) of: Chosen,
+
+    /// One entry point; all that the models have otherwise
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Option<String>,
+
+    /// Samples in the batch, or environments that act at once
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) computed: Computed,
+
+    /// The largest difference that passes, relative to the largest number of an output
+    #[arg(long, value_name = "FRACTION", default_value_t = 1e-3)]
+    pub(crate) tolerance: f64,
+
+    /// Write all of it as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     TrainLoop(TrainLoop),
@@ -125,19 +160,8 @@ Examples:
   wmc bench train-loop models/hamworld.wm --task cartpole-swingup
   wmc bench train-loop models/sac.wm --task reacher-easy --steps 1000 --fill 100000 --json")]
 pub(crate) struct TrainLoop {
-    /// The `.wm` file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// The model, where the file has several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
+    pub(crate) what: ModelFile,
 
     /// Decisions to measure
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
@@ -151,13 +175,8 @@ pub(crate) struct TrainLoop {
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
 
-    /// How much goes into one kernel
-    #[arg(long, value_name = "LEVEL", default_value = "mega", value_parser = level())]
-    pub(crate) level: Level,
-
-    /// Threads; otherwise as many as the machine has
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) computed: Computed,
 
     /// Write one JSON document
     #[arg(long)]

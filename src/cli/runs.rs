@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use compiler::kernel::fuse::Level;
 
-use super::{Roots, Sizes, level};
+use super::{Chosen, Computed, Episodes, Place};
 
 /// Train a model on a task
 ///
@@ -17,6 +16,7 @@ Examples:
   wmc train models/hamworld_small.wm                       the model's first task, its first seed
   wmc train models/sac.wm --task reacher-easy --seed 8
   wmc train models/hamworld.wm --set steps=20000 --set eval_every=2000 --out runs/long
+  wmc train models/hamworld.wm --device auto               on a graphics processor, where there is one
   wmc train --resume runs/long                             go on
   wmc train --resume runs/long --set steps=40000           go on for longer")]
 pub(crate) struct Train {
@@ -24,15 +24,8 @@ pub(crate) struct Train {
     #[arg(value_name = "FILE", required_unless_present = "resume", conflicts_with = "resume")]
     pub(crate) file: Option<PathBuf>,
 
-    /// The model to train, where the file has several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
-
-    #[command(flatten)]
-    pub(crate) roots: Roots,
+    pub(crate) of: Chosen,
 
     /// The seed of the run; otherwise the model's first
     #[arg(long, conflicts_with_all = ["resume", "all_seeds"])]
@@ -58,13 +51,8 @@ pub(crate) struct Train {
     #[arg(long, value_name = "STEPS")]
     pub(crate) save_every: Option<u64>,
 
-    /// How much goes into one kernel; results are the same
-    #[arg(long, value_name = "LEVEL", default_value = "mega", value_parser = level())]
-    pub(crate) level: Level,
-
-    /// Threads; otherwise as many as the machine has. Results are the same for any number
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) computed: Computed,
 
     /// Say nothing but how it ended
     #[arg(long)]
@@ -83,30 +71,17 @@ Examples:
   wmc eval runs/hamworld_small-cartpole_swingup-7 --ood all
   wmc eval runs/hamworld_small-cartpole_swingup-7 --ood mass=0.7 --ood delay=2")]
 pub(crate) struct Eval {
-    /// The folder of a run
-    #[arg(value_name = "RUN")]
-    pub(crate) run: PathBuf,
+    #[command(flatten)]
+    pub(crate) of: Episodes,
 
     /// Another task with the same sizes
     #[arg(long, value_name = "NAME")]
     pub(crate) task: Option<String>,
 
-    /// Episodes; otherwise as many as the model evaluates
-    #[arg(long, value_name = "N")]
-    pub(crate) episodes: Option<u64>,
-
     /// Change the task: mass=0.7, damping=2, actuator=1.3, friction=0.5, kick=5, delay=2, mask=0.3, or `all` changes that the task is
     /// tested under, one after the other
     #[arg(long, value_name = "CHANGE")]
     pub(crate) ood: Vec<String>,
-
-    /// What the episodes' starts depend on
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
-
-    /// Write one JSON object a line
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Decide with a trained model
@@ -128,6 +103,9 @@ pub(crate) struct Plan {
     /// The compiled model (see `wmc compile`): then nothing but the checkpoint is needed of the run
     #[arg(long, value_name = "FILE.wmx")]
     pub(crate) artefact: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
 
     /// What the planner's random numbers depend on; the run knows its own
     #[arg(long, default_value_t = 0, requires = "artefact")]
@@ -155,21 +133,8 @@ pub(crate) struct Plan {
 Examples:
   wmc rollout runs/hamworld_small-cartpole_swingup-7 --episodes 10")]
 pub(crate) struct Rollout {
-    /// The folder of a run
-    #[arg(value_name = "RUN")]
-    pub(crate) run: PathBuf,
-
-    /// Episodes; otherwise as many as the model evaluates
-    #[arg(long, value_name = "N")]
-    pub(crate) episodes: Option<u64>,
-
-    /// What the episodes' starts depend on
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
-
-    /// Write one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) of: Episodes,
 }
 
 /// List runs
@@ -214,29 +179,16 @@ Examples:
   wmc diagnose runs/hamworld-cartpole_swingup-7
   wmc diagnose runs/hamworld-cartpole_swingup-7 --episodes 3 --json")]
 pub(crate) struct Diagnose {
-    /// The folder of a run
-    #[arg(value_name = "RUN")]
-    pub(crate) run: PathBuf,
-
-    /// Episodes of each kind
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) episodes: u64,
+    #[command(flatten)]
+    pub(crate) of: Episodes,
 
     /// Joints start with velocities within plus or minus this
     #[arg(long, value_name = "SPEED", default_value_t = 5.0)]
     pub(crate) kick: f64,
 
-    /// What the episodes' starts depend on
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
-
     /// Where figures and numbers are written; otherwise RUN/diagnosis
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-
-    /// Write the numbers as one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Run an experiment: methods on tasks with seeds

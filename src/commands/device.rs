@@ -5,6 +5,9 @@ use compiler::backend::cube::{self, Emitted};
 
 use crate::cli::{Emit, Target};
 
+/// What to do about it.
+pub(super) const BUILD: &str = "build it with `cargo build --release --features emit`";
+
 /// Why this build cannot compile for a target.
 pub(super) fn missing(target: Target) -> Option<String> {
     let can = cfg!(feature = "emit") || target == Target::Cpu;
@@ -14,21 +17,14 @@ pub(super) fn missing(target: Target) -> Option<String> {
 /// An entry point as text for a device; none for the processor, which runs tile programs as they are.
 #[cfg(feature = "emit")]
 pub(super) fn emitted(entry: &EntryPoint, target: Target) -> Result<Option<Emitted>, cube::EmitError> {
-    use compiler::ir::Role;
-    use cube::{Limits, Resident};
+    use compiler::backend::Resident;
+    use cube::Limits;
     let (target, limits) = match target {
         Target::Cuda(arch) => (cube::Target::Cuda { arch }, Limits::cuda(arch)),
         Target::Vulkan => (cube::Target::Wgsl, Limits::wgsl()),
         Target::Cpu | Target::All => return Ok(None),
     };
-    // What a call does not bring along, and what it leaves for the next.
-    let stays = |role: Role| matches!(role, Role::Param | Role::Slow | Role::Slot | Role::Running | Role::Carry);
-    let inputs = entry.interface.inputs.iter().enumerate();
-    let inputs: Vec<usize> = inputs.filter(|(_, i)| stays(i.role)).map(|(number, _)| number).collect();
-    let outputs = entry.interface.outputs.iter().enumerate();
-    let updates = outputs.filter_map(|(output, o)| Some((output, o.updates.filter(|i| inputs.contains(i))?))).collect();
-    let resident = Resident { inputs, updates };
-    cube::emit(&entry.kernels, target, &limits, &resident).map(Some)
+    cube::emit(&entry.kernels, target, &limits, &Resident::of(&entry.interface)).map(Some)
 }
 
 /// Nothing: [`missing`] has said so before.

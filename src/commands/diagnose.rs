@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::Diagnose;
 use crate::commands::report::draw;
-use crate::commands::{help_for, newest, open_run};
+use crate::commands::{help_for, newest, open_episodes};
 use crate::diagnose::drawn;
 use crate::diagnose::energy::{self, Coupling, Drift, Pushed};
 use crate::output::{Exit, Output};
@@ -41,8 +41,11 @@ struct Pair {
     simulator: Option<Drift>,
 }
 
+/// Of each kind, where nobody says how many.
+const EPISODES: u64 = 10;
+
 pub(crate) fn run(arguments: &Diagnose, out: &mut Output) -> Exit {
-    let Some(run) = open_run(&arguments.run, out) else { return Exit::Bad };
+    let Some(run) = open_episodes(&arguments.of, out) else { return Exit::Bad };
     let Some((_, snapshot)) = newest(&run, out) else { return Exit::Bad };
     let (document, figures) = match diagnose(&run, &snapshot, arguments) {
         Ok(found) => found,
@@ -61,19 +64,20 @@ pub(crate) fn run(arguments: &Diagnose, out: &mut Output) -> Exit {
         out.error(&error, "choose another folder with `--out`");
         return Exit::Bad;
     }
-    out.say(if arguments.json { json } else { document.table() + &format!("{}\n", folder.display()) });
+    out.say(if arguments.of.json { json } else { document.table() + &format!("{}\n", folder.display()) });
     Exit::Fine
 }
 
 fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Document, Vec<Figure>), Error> {
     let mut config = run.config.clone();
-    config.seed = arguments.seed;
+    config.seed = arguments.of.seed;
     let progress = snapshot.counters.step as f64 / config.train.steps as f64;
     let mut diagnostics = Diagnostics::new(&config, &snapshot.learnt, progress)?;
     let free = [Perturbation::Kick(arguments.kick), Perturbation::Damping(0.0)];
-    let nobody = diagnostics.traces(Actions::Nobody, &free, arguments.episodes)?;
-    let random = diagnostics.traces(Actions::Random, &free, arguments.episodes)?;
-    let policy = diagnostics.traces(Actions::Policy, &[], arguments.episodes)?;
+    let episodes = arguments.of.episodes.unwrap_or(EPISODES);
+    let nobody = diagnostics.traces(Actions::Nobody, &free, episodes)?;
+    let random = diagnostics.traces(Actions::Random, &free, episodes)?;
+    let policy = diagnostics.traces(Actions::Policy, &[], episodes)?;
     if energies(&nobody).is_empty() {
         return Err(Error::Unsupported("`diagnose` of the model names no `energy` that is one number".into()));
     }
@@ -110,7 +114,7 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
         model: run.started.model.clone(),
         task: run.started.task.clone(),
         step: snapshot.counters.step,
-        episodes: arguments.episodes,
+        episodes,
         without_action: pair(&nobody),
         random_action: pair(&random),
         policy: pair(&policy),

@@ -6,11 +6,11 @@ use runtime::tasks::Perturbation;
 use runtime::train::{Evaluation, Evaluator, Snapshot};
 
 use crate::cli::Eval;
-use crate::commands::{help_for, newest, open_run};
+use crate::commands::{help_for, newest, open_episodes};
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Eval, out: &mut Output) -> Exit {
-    let Some(mut run) = open_run(&arguments.run, out) else { return Exit::Bad };
+    let Some(mut run) = open_episodes(&arguments.of, out) else { return Exit::Bad };
     let Some((_, snapshot)) = newest(&run, out) else { return Exit::Bad };
     if let Some(task) = &arguments.task {
         run.config.task = task.replace('-', "_");
@@ -22,8 +22,8 @@ pub(crate) fn run(arguments: &Eval, out: &mut Output) -> Exit {
             return Exit::Bad;
         }
     };
-    let mut evaluated = |change, evaluation: &Evaluation| say(&run, change, evaluation, arguments.json, out);
-    match evaluate(&run, &snapshot, arguments.episodes, arguments.seed, &changes, &mut evaluated) {
+    let mut evaluated = |change, evaluation: &Evaluation| say(&run, change, evaluation, arguments.of.json, out);
+    match evaluate(&run, &snapshot, arguments.of.episodes, arguments.of.seed, &changes, &mut evaluated) {
         Ok(()) => Exit::Fine,
         Err(error) => {
             out.error(&error.to_string(), &help_for(&error, &run.sources));

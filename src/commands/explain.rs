@@ -2,34 +2,35 @@
 
 use std::path::Path;
 
+use compiler::artefact::EntryPoint;
 use compiler::backend::cpu::Instance;
-use compiler::kernel;
-use compiler::kernel::fuse::fuse;
 use compiler::lower::{self, LowerError};
 use compiler::simplify::simplify;
 use dsl::hir::Model;
 
-use crate::cli::Explain;
-use crate::commands::{entries, one_model};
+use crate::cli::{Explain, Target};
+use crate::commands::{device, entries, one_model};
 use crate::explain::chart::Chart;
-use crate::explain::{self, Document, Origins};
+use crate::explain::{self, Document, OnDevice, Origins};
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Explain, out: &mut Output) -> Exit {
-    let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)
-    else {
+    if let Some(reason) = arguments.target.and_then(device::missing) {
+        out.error(&reason, device::BUILD);
         return Exit::Bad;
-    };
-    let programs = match programs(arguments, &model, out) {
-        Some(programs) => programs,
+    }
+    let Some((checked, model)) = one_model(&arguments.what.file, &arguments.what.of, out) else { return Exit::Bad };
+    let compiled = match programs(arguments, &model, out) {
+        Some(compiled) => compiled,
         None => return Exit::Bad,
     };
-    let file = arguments.file.display().to_string();
+    let file = arguments.what.file.display().to_string();
     let origins = Origins::new(&checked.sources, &file);
     let level = arguments.level.name();
     let mut document = Document { file: file.clone(), model: model.name.clone(), level, entries: Vec::new() };
     let mut chart = Chart::default();
-    for program in &programs {
+    for compiled in &compiled {
+        let program = &compiled.kernels;
         let instance = match Instance::new(program, 1) {
             Ok(instance) => instance,
             Err(error) => {
@@ -37,7 +38,14 @@ pub(crate) fn run(arguments: &Explain, out: &mut Output) -> Exit {
                 return Exit::Bad;
             }
         };
-        document.entries.push(explain::entry(program, instance.bytes(), &origins));
+        let devices = match on_devices(compiled, arguments.target) {
+            Ok(devices) => devices,
+            Err(error) => {
+                out.error(&error, FAULT);
+                return Exit::Bad;
+            }
+        };
+        document.entries.push(explain::entry(program, instance.bytes(), devices, &origins));
         if arguments.svg.is_some() || arguments.html.is_some() {
             chart.add(format!("{} {}, level {level}", model.name, program.name), program, &origins);
         }
@@ -53,8 +61,19 @@ pub(crate) fn run(arguments: &Explain, out: &mut Output) -> Exit {
 
 const FAULT: &str = "this is a fault of the compiler, not of the model";
 
-/// The kernel programs that were asked for.
-fn programs(arguments: &Explain, model: &Model, out: &mut Output) -> Option<Vec<kernel::Program>> {
+/// What becomes of an entry point on the devices that were asked for.
+fn on_devices(compiled: &EntryPoint, target: Option<Target>) -> Result<Vec<OnDevice>, String> {
+    let mut devices = Vec::new();
+    for target in target.iter().flat_map(|t| t.each()) {
+        if let Some(emitted) = device::emitted(compiled, target).map_err(|e| e.to_string())? {
+            devices.push(OnDevice::of(target.to_string(), &emitted));
+        }
+    }
+    Ok(devices)
+}
+
+/// The entry points that were asked for.
+fn programs(arguments: &Explain, model: &Model, out: &mut Output) -> Option<Vec<EntryPoint>> {
     let mut programs = Vec::new();
     for entry in entries(arguments.entry.as_deref(), out)? {
         let mut program = match lower::lower(model, entry, lower::Options { batch: arguments.batch, ..lower::Options::default() })
@@ -67,8 +86,8 @@ fn programs(arguments: &Explain, model: &Model, out: &mut Output) -> Option<Vec<
             }
         };
         simplify(&mut program);
-        match fuse(&program, arguments.level) {
-            Ok(kernels) => programs.push(kernels),
+        match EntryPoint::of(program, arguments.level) {
+            Ok(compiled) => programs.push(compiled),
             Err(error) => {
                 out.error(&error.to_string(), FAULT);
                 return None;

@@ -20,6 +20,7 @@ mod report;
 mod rollout;
 mod run;
 mod runs;
+mod selftest;
 mod show;
 mod snapshot;
 mod tasks;
@@ -38,7 +39,7 @@ use runtime::tasks::TaskError;
 use runtime::train::Snapshot;
 
 use crate::bench;
-use crate::cli::{Command, Roots, Sizes};
+use crate::cli::{Chosen, Command, Episodes, ModelFile};
 use crate::files;
 use crate::output::{Exit, Output};
 use crate::report::Report;
@@ -52,6 +53,7 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
         Command::Compile(arguments) => compile::run(&arguments, out),
         Command::Snapshot(arguments) => snapshot::run(&arguments, out),
         Command::Explain(arguments) => explain::run(&arguments, out),
+        Command::Selftest(arguments) => selftest::run(&arguments, out),
         Command::Bench(arguments) => bench::run(&arguments, out),
         Command::Train(arguments) => train::run(&arguments, out),
         Command::Eval(arguments) => eval::run(&arguments, out),
@@ -71,17 +73,12 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
 }
 
 /// The one model of a file that a command works on. None after what is wrong has been said.
-pub(crate) fn one_model(
-    path: &Path,
-    name: Option<String>,
-    sizes: &Sizes,
-    roots: &Roots,
-    out: &mut Output,
-) -> Option<(Checked, Model)> {
+pub(crate) fn one_model(path: &Path, of: &Chosen, out: &mut Output) -> Option<(Checked, Model)> {
     let file = path.display().to_string();
     let mut report = Report::new(false);
-    let checked = files::read(path)
-        .and_then(|text| Ok(dsl::check(&file, &text, &files::folders(path, &roots.roots)?, &sizes.options(name.clone()))));
+    let checked = files::read(path).and_then(|text| {
+        Ok(dsl::check(&file, &text, &files::folders(path, &of.roots.roots)?, &of.sizes.options(of.model.clone())))
+    });
     let mut checked = match checked {
         Ok(checked) => checked,
         Err(unread) => {
@@ -115,6 +112,13 @@ fn open_run(path: &Path, out: &mut Output) -> Option<Run> {
     Run::open(path).map_err(|error| out.error(&error.to_string(), "`wmc runs` lists runs; `wmc train` starts one")).ok()
 }
 
+/// The run whose episodes are asked for, on the device that they are to run on. None after what is wrong has been said.
+fn open_episodes(of: &Episodes, out: &mut Output) -> Option<Run> {
+    let mut run = open_run(&of.run, out)?;
+    run.config.compute.device = of.place.choose(out)?;
+    Some(run)
+}
+
 /// The newest checkpoint of a run that is whole. None after what is wrong has been said.
 fn newest(run: &Run, out: &mut Output) -> Option<(Manifest, Snapshot)> {
     match run.newest() {
@@ -146,6 +150,7 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
         Error::Task(TaskError::Mujoco(_)) => "`wmc doctor` says what is missing".into(),
         Error::Task(TaskError::Size { .. }) => "give the model the task's sizes with `--task`".into(),
         Error::NoSegment { .. } => "shorten the segments (`--dim T=..`), or lengthen the episodes (`--set length=..`)".into(),
+        Error::Device(_) => "`--device cpu` needs nothing; `wmc doctor` says what this machine has".into(),
         Error::Kernels(_) => "`--level fused` or `--level eager` may go around it".into(),
         _ => "see `wmc help train`".into(),
     }
@@ -166,10 +171,10 @@ fn entry_named(name: &str, out: &mut Output) -> Option<Entry> {
 }
 
 /// `hamworld-cheetah_run`: a name for what is made of a model at the sizes of a task.
-fn stem(file: &Path, model: Option<&str>, sizes: &Sizes) -> String {
-    let file = file.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy().into_owned());
-    let task = sizes.options(None).task;
-    [Some(file), model.map(String::from), task].into_iter().flatten().collect::<Vec<_>>().join("-")
+fn stem(what: &ModelFile) -> String {
+    let file = what.file.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy().into_owned());
+    let task = what.of.sizes.options(None).task;
+    [Some(file), what.of.model.clone(), task].into_iter().flatten().collect::<Vec<_>>().join("-")
 }
 
 /// Writes beside the place and renames, so that nobody ever reads half of it. None after what is wrong has been said.

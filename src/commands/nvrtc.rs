@@ -3,7 +3,7 @@
 //! It is opened at run time, so that neither building nor running wmc needs it.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 
 use libloading::Library;

@@ -58,11 +58,10 @@ pub(crate) fn run(arguments: &Plan, out: &mut Output) -> Exit {
                 return Exit::Bad;
             }
         };
-        if let Some((reward, terminal)) = followed {
-            policy.outcome(reward, terminal);
-        }
-        if first {
-            policy.reset();
+        let told = followed.map_or(Ok(()), |(reward, terminal)| policy.outcome(reward, terminal));
+        if let Err(error) = told.and_then(|()| if first { policy.reset() } else { Ok(()) }) {
+            out.error(&error.to_string(), "the device failed: try it again, or `--device cpu`");
+            return Exit::Bad;
         }
         if decide(&mut policy, &obs, Some(number), out) != Exit::Fine {
             return Exit::Bad;
@@ -73,7 +72,8 @@ pub(crate) fn run(arguments: &Plan, out: &mut Output) -> Exit {
 
 /// From the folder of a run. None after what is wrong has been said.
 fn of_run(arguments: &Plan, out: &mut Output) -> Option<Policy> {
-    let run = open_run(&arguments.run, out)?;
+    let mut run = open_run(&arguments.run, out)?;
+    run.config.compute.device = arguments.place.choose(out)?;
     let (manifest, snapshot) = newest(&run, out)?;
     let progress = manifest.counters.step as f64 / run.config.train.steps as f64;
     let policy = Policy::new(&run.config.model, &snapshot.learnt, progress, run.config.seed, run.config.compute);
@@ -82,7 +82,8 @@ fn of_run(arguments: &Plan, out: &mut Output) -> Option<Policy> {
 
 /// From an artefact and a checkpoint. None after what is wrong has been said.
 fn compiled(artefact: &Path, arguments: &Plan, out: &mut Output) -> Option<Policy> {
-    let policy = Policy::load(artefact, &arguments.run, arguments.seed, Compute::default().threads);
+    let compute = Compute { device: arguments.place.choose(out)?, ..Compute::default() };
+    let policy = Policy::load(artefact, &arguments.run, arguments.seed, compute);
     let help = "give what `wmc compile` wrote for the text, task and sizes of the run, and a folder of its `checkpoints`";
     policy.map_err(|error| out.error(&error.to_string(), help)).ok()
 }

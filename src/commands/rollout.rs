@@ -4,15 +4,15 @@ use runtime::train::Evaluation;
 
 use crate::cli::Rollout;
 use crate::commands::eval::evaluate;
-use crate::commands::{help_for, newest, open_run};
+use crate::commands::{help_for, newest, open_episodes};
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Rollout, out: &mut Output) -> Exit {
-    let Some(run) = open_run(&arguments.run, out) else { return Exit::Bad };
+    let Some(run) = open_episodes(&arguments.of, out) else { return Exit::Bad };
     let Some((_, snapshot)) = newest(&run, out) else { return Exit::Bad };
     let mut evaluation = Evaluation::default();
     let mut keep = |_, found: &Evaluation| evaluation = found.clone();
-    if let Err(error) = evaluate(&run, &snapshot, arguments.episodes, arguments.seed, &[None], &mut keep) {
+    if let Err(error) = evaluate(&run, &snapshot, arguments.of.episodes, arguments.of.seed, &[None], &mut keep) {
         out.error(&error.to_string(), &help_for(&error, &run.sources));
         return Exit::Bad;
     }
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Rollout, out: &mut Output) -> Exit {
         out.error("the model has no metrics, or no episode was long enough for them", "add a `metric` to the model");
         return Exit::Bad;
     }
-    if arguments.json {
+    if arguments.of.json {
         let metrics: serde_json::Map<String, serde_json::Value> =
             evaluation.metrics.iter().map(|(n, x)| (n.clone(), serde_json::Value::from(x.clone()))).collect();
         out.say(format!("{}\n", serde_json::json!({ "step": evaluation.step, "metrics": metrics })));

@@ -1,10 +1,12 @@
 //! `wmc run`: one entry point on given tensors.
 
+use compiler::kernel::fuse::Level;
 use compiler::run::{Call, CallError, Kernels, Tensor, Tensors};
 use dsl::Checked;
 use dsl::diagnostics::closest;
 use dsl::hir::Model;
 use dsl::source::Span;
+use runtime::device::Device;
 
 use crate::cli::{Run, Through};
 use crate::commands::{entry_named, one_model};
@@ -12,8 +14,7 @@ use crate::output::{Exit, Output};
 use crate::tensors::{self, TensorError};
 
 pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
-    let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)
-    else {
+    let Some((checked, model)) = one_model(&arguments.what.file, &arguments.what.of, out) else {
         return Exit::Bad;
     };
     let Some(entry) = entry_named(&arguments.entry, out) else { return Exit::Bad };
@@ -24,6 +25,14 @@ pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
             return Exit::Bad;
         }
     };
+    let Some(device) = arguments.place.choose(out) else { return Exit::Bad };
+    // Devices run kernels; the interpreter is the processor's.
+    let through =
+        arguments.level.unwrap_or(if device == Device::Cpu { Through::Reference } else { Through::Kernels(Level::Mega) });
+    if through == Through::Reference && device != Device::Cpu {
+        out.error(&format!("the interpreter does not run on {device}"), "choose another `--level`");
+        return Exit::Bad;
+    }
     let call = Call {
         entry,
         observe: true,
@@ -32,9 +41,9 @@ pub(crate) fn run(arguments: &Run, out: &mut Output) -> Exit {
         step: arguments.step,
         progress: arguments.progress,
         check: !arguments.allow_nan,
-        kernels: match arguments.level {
+        kernels: match through {
             Through::Reference => None,
-            Through::Kernels(level) => Some(Kernels { level, threads: threads(arguments.threads) }),
+            Through::Kernels(level) => Some(Kernels { level, threads: threads(arguments.threads), device }),
         },
         ..Call::default()
     };
@@ -101,7 +110,7 @@ fn tell(error: &CallError, checked: &Checked, out: &mut Output) {
         CallError::Lower(compiler::lower::LowerError::Unbound(_)) => "bind it with `--task` or `--dim`".to_string(),
         CallError::Lower(compiler::lower::LowerError::NoEntry { .. }) => "choose another `--entry`".to_string(),
         CallError::Double => "leave out `--f64`, or take `--level reference`".to_string(),
-        CallError::Fuse(_) | CallError::Verify(_) | CallError::Draw(_) | CallError::NotFinite { .. } => {
+        CallError::Fuse(_) | CallError::Device(_) | CallError::NotFinite { .. } => {
             "`--level reference` computes it with the interpreter".to_string()
         }
         CallError::Run(e) => match e.span() {

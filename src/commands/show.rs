@@ -12,7 +12,7 @@ use crate::report::Report;
 use crate::show;
 
 pub(crate) fn run(arguments: &Show, out: &mut Output) -> Exit {
-    let file = arguments.file.display().to_string();
+    let file = arguments.what.file.display().to_string();
     let mut report = Report::new(false);
     match checked(arguments) {
         Err(unread) => report.unread(out, &file, unread),
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Show, out: &mut Output) -> Exit {
             report.diagnostics(out, &checked.sources, &errors);
             report.finish(out);
         }
-        Ok(checked) if checked.models.is_empty() => nothing(&file, arguments.model.as_deref(), &checked, out),
+        Ok(checked) if checked.models.is_empty() => nothing(&file, arguments.what.of.model.as_deref(), &checked, out),
         Ok(checked) => {
             let text = match arguments.json {
                 true => show::json(&file, &checked),
@@ -35,10 +35,10 @@ pub(crate) fn run(arguments: &Show, out: &mut Output) -> Exit {
 }
 
 fn checked(arguments: &Show) -> Result<Checked, Unread> {
-    let path = arguments.file.as_path();
+    let path = arguments.what.file.as_path();
     let text = files::read(path)?;
-    let loader = files::folders(path, &arguments.roots.roots)?;
-    let options = arguments.sizes.options(arguments.model.clone());
+    let loader = files::folders(path, &arguments.what.of.roots.roots)?;
+    let options = arguments.what.of.sizes.options(arguments.what.of.model.clone());
     Ok(dsl::check(&path.display().to_string(), &text, &loader, &options))
 }
 

@@ -20,13 +20,13 @@ use crate::output::{Exit, Output};
 const DEVICES: [Target; 2] = [Target::Cuda(86), Target::Vulkan];
 
 pub(crate) fn run(arguments: &Snapshot, out: &mut Output) -> Exit {
-    let Some((_, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out) else {
+    let Some((_, model)) = one_model(&arguments.what.file, &arguments.what.of, out) else {
         return Exit::Bad;
     };
     let Some(now) = kernels(arguments, &model, out) else { return Exit::Bad };
-    let beside = || arguments.file.parent().unwrap_or(Path::new("")).join("snapshots");
+    let beside = || arguments.what.file.parent().unwrap_or(Path::new("")).join("snapshots");
     let folder = arguments.out.clone().unwrap_or_else(beside);
-    let folder = folder.join(stem(&arguments.file, arguments.model.as_deref(), &arguments.sizes));
+    let folder = folder.join(stem(&arguments.what));
     let Some(kept) = kept(&folder, arguments.entry.as_deref(), out) else { return Exit::Bad };
     if arguments.accept { accept(&folder, &kept, &now, out) } else { compare(&folder, &kept, &now, arguments.context, out) }
 }
@@ -51,7 +51,7 @@ fn kernels(arguments: &Snapshot, model: &Model, out: &mut Output) -> Option<BTre
         texts.insert(format!("{}.kernels", entry.name()), summary(model, &compiled) + &text::print(&compiled.kernels));
         for target in DEVICES {
             let emitted = device::emitted(&compiled, target).map_err(|e| out.error(&e.to_string(), fault)).ok()?;
-            let Some(emitted) = emitted else { continue };
+            let Some(emitted) = emitted.filter(|e| !e.kernels.is_empty()) else { continue };
             let all: String =
                 emitted.kernels.iter().map(|k| format!("// kernel {}\n{}\n", k.name, k.source.trim_end())).collect();
             texts.insert(format!("{}.{}", entry.name(), device::language(&emitted).1), all);

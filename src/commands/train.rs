@@ -30,9 +30,10 @@ pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
             std::process::exit(Exit::Stopped as i32);
         }
     });
+    let Some(compute) = arguments.computed.compute(out) else { return Exit::Bad };
     if let Some(path) = &arguments.resume {
         let Some(run) = open_run(path, out) else { return Exit::Bad };
-        return follow(run, arguments, &stop, out);
+        return follow(run, arguments, compute, &stop, out);
     }
     let Some(file) = &arguments.file else { return Exit::Bad };
     let runs = match prepare(file, arguments, out) {
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
         None => return Exit::Bad,
     };
     for run in runs {
-        let exit = follow(run, arguments, &stop, out);
+        let exit = follow(run, arguments, compute, &stop, out);
         if exit != Exit::Fine {
             return exit;
         }
@@ -54,19 +55,19 @@ pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
 
 /// Folders of new runs. None after what is wrong with the model has been said.
 pub(crate) fn prepare(file: &Path, arguments: &Train, out: &mut Output) -> Option<Result<Vec<Run>, Error>> {
-    let read = |sizes: &Sizes, out: &mut Output| one_model(file, arguments.model.clone(), sizes, &arguments.roots, out);
-    let (task, sizes) = match arguments.sizes.options(None).task {
+    let read = |sizes: &Sizes, out: &mut Output| one_model(file, &arguments.of.at(sizes), out);
+    let (task, sizes) = match arguments.of.sizes.options(None).task {
         None => {
-            let (_, model) = read(&arguments.sizes, out)?;
+            let (_, model) = read(&arguments.of.sizes, out)?;
             match task_of(&model, None) {
-                Ok(task) => (task.name.clone(), arguments.sizes.at(&task.name)),
+                Ok(task) => (task.name.clone(), arguments.of.sizes.at(&task.name)),
                 Err(error) => return Some(Err(error)),
             }
         }
         Some(task) => match described::path(&task) {
-            None => (task.clone(), arguments.sizes.at(&task)),
+            None => (task.clone(), arguments.of.sizes.at(&task)),
             Some(path) => {
-                let sizes = arguments.sizes.without_task();
+                let sizes = arguments.of.sizes.without_task();
                 let (_, model) = read(&sizes, out)?;
                 match described_task(path, &model) {
                     Ok((task, dims)) => (task, Sizes::default().with(&dims).with(&sizes.dims())),
@@ -117,18 +118,18 @@ fn default_folder(file: &str, task: &str, seed: u64) -> PathBuf {
 /// The text of a model that was just read without errors, and of the files that it uses.
 fn texts(file: &Path, arguments: &Train, sizes: &Sizes) -> Option<Texts> {
     let text = files::read(file).ok()?;
-    let folders = files::folders(file, &arguments.roots.roots).ok()?;
+    let folders = files::folders(file, &arguments.of.roots.roots).ok()?;
     let shown = file.display().to_string();
-    dsl::check(&shown, &text, &folders, &sizes.options(arguments.model.clone()));
+    dsl::check(&shown, &text, &folders, &sizes.options(arguments.of.model.clone()));
     let imports = folders.into_imports().into_iter().map(|(name, import)| (name, import.text)).collect();
     let name = file.file_name().map_or_else(|| "model.wm".into(), |n| n.to_string_lossy().into_owned());
     Some(Texts { file: name, text, imports })
 }
 
 /// Trains a run from where it is to its end.
-fn follow(mut run: Run, arguments: &Train, stop: &AtomicBool, out: &mut Output) -> Exit {
+fn follow(mut run: Run, arguments: &Train, compute: Compute, stop: &AtomicBool, out: &mut Output) -> Exit {
     let sources = run.sources.clone();
-    match train(&mut run, arguments, stop, out) {
+    match train(&mut run, arguments, compute, stop, out) {
         Ok(true) => Exit::Fine,
         Ok(false) => Exit::Stopped,
         Err(error) => {
@@ -139,15 +140,14 @@ fn follow(mut run: Run, arguments: &Train, stop: &AtomicBool, out: &mut Output) 
 }
 
 /// Whether it came to its end.
-fn train(run: &mut Run, arguments: &Train, stop: &AtomicBool, out: &mut Output) -> Result<bool, Error> {
+fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, out: &mut Output) -> Result<bool, Error> {
     let voice = match (arguments.quiet, arguments.json) {
         (true, _) => Voice::Quiet,
         (_, true) => Voice::Json,
         _ => Voice::People,
     };
     let _held = run.hold()?;
-    let threads = arguments.threads.unwrap_or(Compute::default().threads);
-    run.config.compute = Compute { level: arguments.level, threads };
+    run.config.compute = compute;
     let said = run.started.set.clone();
     for (name, value) in &arguments.set {
         let change = if said.contains(&(name.clone(), value.clone())) { None } else { Some(run.config.set(name, value)?) };
@@ -165,8 +165,8 @@ fn train(run: &mut Run, arguments: &Train, stop: &AtomicBool, out: &mut Output) 
         match run.newest() {
             Ok((place, manifest, snapshot, unused)) => {
                 unused.iter().for_each(|reason| out.tell(format!("warning: {reason}\n")));
-                if manifest.instruction_set != trainer.instruction_set() {
-                    let (was, is) = (&manifest.instruction_set, trainer.instruction_set());
+                if manifest.instruction_set != trainer.computes_with() {
+                    let (was, is) = (&manifest.instruction_set, trainer.computes_with());
                     out.tell(format!("warning: it was trained with {was} and goes on with {is}: other bits\n"));
                 }
                 trainer.restore(&snapshot)?;

@@ -1,5 +1,6 @@
 //! What `wmc explain --json` writes. Fields are added at will; none is renamed or removed.
 
+use compiler::backend::cube::{Emitted, Note};
 use compiler::kernel::cost::Cost;
 use serde::Serialize;
 
@@ -22,6 +23,33 @@ pub(crate) struct Entry {
     pub(crate) prepare: Part,
     /// What is run at every call.
     pub(crate) steps: Part,
+    /// Where `--target` asks for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) devices: Vec<OnDevice>,
+}
+
+/// What becomes of it on a device.
+#[derive(Debug, Serialize)]
+pub(crate) struct OnDevice {
+    pub(crate) target: String,
+    pub(crate) launches: u64,
+    /// Units of a cube, and bytes of its shared memory: the most of any launch.
+    pub(crate) units: u32,
+    pub(crate) shared: u64,
+    /// Decisions with their reasons, such as what does not fit on chip.
+    pub(crate) notes: Vec<Note>,
+}
+
+impl OnDevice {
+    pub(crate) fn of(target: String, emitted: &Emitted) -> OnDevice {
+        OnDevice {
+            target,
+            launches: Emitted::launches(&emitted.steps) as u64,
+            units: emitted.kernels.iter().map(|k| k.cube_dim).max().unwrap_or(0),
+            shared: emitted.kernels.iter().map(|k| k.shared_bytes).max().unwrap_or(0) as u64,
+            notes: emitted.notes.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

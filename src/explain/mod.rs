@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use compiler::kernel::cost::{self, Totals};
 use compiler::kernel::{Kernel, Program, Step, Work};
 
-pub(crate) use document::{Document, Entry};
+pub(crate) use document::{Document, Entry, OnDevice};
 use document::{KernelView, OpCount, Part};
 pub(crate) use lines::Origins;
 pub(crate) use text::{bytes, count, tables};
@@ -29,12 +29,13 @@ pub(crate) fn json(document: &Document) -> String {
 }
 
 /// One entry point. `memory` is what an instance of it allocates.
-pub(crate) fn entry(program: &Program, memory: usize, origins: &Origins<'_>) -> Entry {
+pub(crate) fn entry(program: &Program, memory: usize, devices: Vec<OnDevice>, origins: &Origins<'_>) -> Entry {
     Entry {
         entry: program.name.clone(),
         memory: memory as u64,
         prepare: part(program, &program.prepare, origins),
         steps: part(program, &program.steps, origins),
+        devices,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables of kernels.
 
-use super::document::{Document, Entry, KernelView, Part};
+use super::document::{Document, Entry, KernelView, OnDevice, Part};
 use super::lines::joined;
 use crate::show::table::{Align, table};
 
@@ -19,9 +19,18 @@ fn one(document: &Document, entry: &Entry) -> String {
     if entry.prepare.kernels > 0 {
         text += &format!("  when parameters have changed: {}\n", totals(&entry.prepare));
     }
-    text += &format!("  memory: {}, allocated once\n\n", bytes(entry.memory));
+    text += &format!("  memory: {}, allocated once\n", bytes(entry.memory));
+    text.extend(entry.devices.iter().map(on_device));
+    text.push('\n');
     text += &kernels("when parameters have changed", &entry.prepare.list);
     text += &kernels("a call", &entry.steps.list);
+    text
+}
+
+fn on_device(device: &OnDevice) -> String {
+    let OnDevice { target, launches, units, shared, notes } = device;
+    let mut text = format!("  on {target}: {launches} launches, cubes of {units} units with up to {}\n", bytes(*shared));
+    text.extend(notes.iter().map(|note| format!("    {}: {}\n", note.kernel, note.text)));
     text
 }
 

@@ -83,8 +83,8 @@ impl<'r> Journal<'r> {
     /// Writes a checkpoint.
     pub(crate) fn save(&mut self, trainer: &mut Trainer) -> Result<(), Error> {
         let log = self.records.flush()?;
-        let snapshot = trainer.save();
-        let manifest = checkpoint::manifest(&snapshot, &self.run.fingerprint, trainer.instruction_set(), log);
+        let snapshot = trainer.save()?;
+        let manifest = checkpoint::manifest(&snapshot, &self.run.fingerprint, trainer.computes_with(), log);
         checkpoint::write(&self.run.checkpoints(), &manifest, &snapshot).map(|_| ())
     }
 }

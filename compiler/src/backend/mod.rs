@@ -2,4 +2,7 @@
 
 pub mod cpu;
 pub mod cube;
+mod executable;
 mod lifetimes;
+
+pub use executable::{Device, DeviceError, Executable, Found, Resident, count_vulkan, open, probe};

@@ -1,18 +1,19 @@
-//! A call through kernels on the processor: the same names in and out as the interpreter's.
+//! A call through kernels on a device: the same names in and out as the interpreter's.
 
 use dsl::hir::Model;
 
 use super::{Call, CallError, Tensor, Tensors, arrays};
-use crate::backend::cpu::Instance;
+use crate::backend::{self, Device, Resident};
 use crate::interp::{self, Array, Clock, RunError, RunOptions};
 use crate::ir::Program;
 use crate::kernel::fuse::{Level, fuse};
 
-/// Kernels of a level, on some threads.
+/// Kernels of a level on a device, the processor with some threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernels {
     pub level: Level,
     pub threads: usize,
+    pub device: Device,
 }
 
 pub(super) fn run(model: &Model, call: &Call, how: Kernels, program: &Program, given: &Tensors) -> Result<Tensors, CallError> {
@@ -21,23 +22,25 @@ pub(super) fn run(model: &Model, call: &Call, how: Kernels, program: &Program, g
         let named = program.inputs.iter().map(|i| i.name.as_str()).zip(&inputs);
         named.chain(draws.iter().map(|(name, array)| (name.as_str(), array))).try_for_each(|(n, a)| finite(n, a))?;
     }
-    let mut instance = Instance::new(&fuse(program, how.level)?, how.threads)?;
+    let mut executable = backend::open(how.device, &fuse(program, how.level)?, &Resident::of(program), how.threads)?;
     for (i, array) in inputs.iter().enumerate() {
-        instance.input_mut(i).copy_from_slice(&array.data);
+        executable.input_mut(i)?.copy_from_slice(&array.data);
     }
     for (name, array) in &draws {
-        instance.set_draw(name, Some(&array.data))?;
+        executable.set_draw(name, Some(&array.data))?;
     }
-    instance.prepare();
-    instance.run(call.seed, call.step);
+    executable.prepare()?;
+    executable.run(call.seed, call.step)?;
+    let all: Vec<usize> = (0..program.outputs.len()).collect();
+    let numbers = executable.outputs(&all)?;
     let outputs: Tensors = program
         .outputs
         .iter()
         .zip(&program.graph.results)
-        .enumerate()
-        .map(|(i, (output, v))| {
+        .zip(numbers)
+        .map(|((output, v), numbers)| {
             let shape = program.graph.axes(*v).iter().map(|a| program.size(*a)).collect();
-            (output.name.clone(), Tensor { shape, data: instance.output(i).iter().map(|x| f64::from(*x)).collect() })
+            (output.name.clone(), Tensor { shape, data: numbers.into_iter().map(f64::from).collect() })
         })
         .collect();
     if call.check

@@ -16,20 +16,27 @@ typedef struct WmPolicy WmPolicy;
 extern "C" {
 #endif // __cplusplus
 
-// Loads the newest checkpoint of a run's folder. Null, with a text in `error`, where that fails.
+// Loads the newest checkpoint of a run's folder. `device` is where it computes: "cpu", "cuda", "vulkan:1" or "auto"; null is
+// the processor. Null, with a text in `error`, where that fails.
 //
 // # Safety
-// `run` is a text that ends with a zero; `error` is null or has room for `error_len` bytes.
-struct WmPolicy *wm_load(const char *run, char *error, size_t error_len);
+// `run` is a text that ends with a zero, as is `device` unless it is null; `error` is null or has room for `error_len` bytes.
+struct WmPolicy *wm_load(const char *run,
+                         const char *device,
+                         char *error,
+                         size_t error_len);
 
 // Loads a compiled model (`wmc compile` writes it) and a checkpoint's folder of a training of the same model: neither needs
-// the model's text. Null, with a text in `error`, where that fails.
+// the model's text. `device` is where it computes, one that it was compiled for; null is the processor. Null, with a text in
+// `error`, where that fails.
 //
 // # Safety
-// `artefact` and `checkpoint` are texts that end with a zero; `error` is null or has room for `error_len` bytes.
+// `artefact` and `checkpoint` are texts that end with a zero, as is `device` unless it is null; `error` is null or has room for
+// `error_len` bytes.
 struct WmPolicy *wm_load_artefact(const char *artefact,
                                   const char *checkpoint,
                                   uint64_t seed,
+                                  const char *device,
                                   char *error,
                                   size_t error_len);
 
@@ -45,11 +52,12 @@ int wm_plan(struct WmPolicy *policy,
             char *error,
             size_t error_len);
 
-// Forgets what was observed: the next observation is an episode's first.
+// Forgets what was observed: the next observation is an episode's first. Zero, or one where there is no policy or its device
+// has failed.
 //
 // # Safety
 // `policy` comes from `wm_load`, or is null.
-void wm_reset(struct WmPolicy *policy);
+int wm_reset(struct WmPolicy *policy);
 
 // How many numbers an observation has.
 //

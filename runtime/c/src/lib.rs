@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
+use runtime::device::{Device, Wanted};
 use runtime::policy::Policy;
 use runtime::program::Compute;
 use runtime::run::Run;
@@ -19,53 +20,80 @@ impl std::fmt::Debug for WmPolicy {
     }
 }
 
-/// Loads the newest checkpoint of a run's folder. Null, with a text in `error`, where that fails.
+/// Loads the newest checkpoint of a run's folder. `device` is where it computes: "cpu", "cuda", "vulkan:1" or "auto"; null is
+/// the processor. Null, with a text in `error`, where that fails.
 ///
 /// # Safety
-/// `run` is a text that ends with a zero; `error` is null or has room for `error_len` bytes.
+/// `run` is a text that ends with a zero, as is `device` unless it is null; `error` is null or has room for `error_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wm_load(run: *const c_char, error: *mut c_char, error_len: usize) -> *mut WmPolicy {
+pub unsafe extern "C" fn wm_load(
+    run: *const c_char,
+    device: *const c_char,
+    error: *mut c_char,
+    error_len: usize,
+) -> *mut WmPolicy {
     // SAFETY: as the caller promises.
-    let path = unsafe { path(run) };
+    let (path, device) = unsafe { (path(run), text(device)) };
     let load = || {
         let path = path.ok_or("no folder was given")?;
-        Run::open(&path).and_then(|run| run.policy()).map_err(|e| e.to_string())
+        let mut run = Run::open(&path).map_err(|e| e.to_string())?;
+        run.config.compute.device = chosen(device)?;
+        run.policy().map_err(|e| e.to_string())
     };
     // SAFETY: as the caller promises.
     unsafe { handed_out(load, error, error_len) }
 }
 
 /// Loads a compiled model (`wmc compile` writes it) and a checkpoint's folder of a training of the same model: neither needs
-/// the model's text. Null, with a text in `error`, where that fails.
+/// the model's text. `device` is where it computes, one that it was compiled for; null is the processor. Null, with a text in
+/// `error`, where that fails.
 ///
 /// # Safety
-/// `artefact` and `checkpoint` are texts that end with a zero; `error` is null or has room for `error_len` bytes.
+/// `artefact` and `checkpoint` are texts that end with a zero, as is `device` unless it is null; `error` is null or has room for
+/// `error_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wm_load_artefact(
     artefact: *const c_char,
     checkpoint: *const c_char,
     seed: u64,
+    device: *const c_char,
     error: *mut c_char,
     error_len: usize,
 ) -> *mut WmPolicy {
     // SAFETY: as the caller promises.
-    let (artefact, checkpoint) = unsafe { (path(artefact), path(checkpoint)) };
+    let (artefact, checkpoint, device) = unsafe { (path(artefact), path(checkpoint), text(device)) };
     let load = || {
         let artefact = artefact.ok_or("no artefact was given")?;
         let checkpoint = checkpoint.ok_or("no checkpoint was given")?;
-        Policy::load(&artefact, &checkpoint, seed, Compute::default().threads).map_err(|e| e.to_string())
+        let compute = Compute { device: chosen(device)?, ..Compute::default() };
+        Policy::load(&artefact, &checkpoint, seed, compute).map_err(|e| e.to_string())
     };
     // SAFETY: as the caller promises.
     unsafe { handed_out(load, error, error_len) }
 }
 
-/// A path, unless it is null.
+/// A text, unless it is null.
 ///
 /// # Safety
 /// `text` is null or ends with a zero.
-unsafe fn path(text: *const c_char) -> Option<PathBuf> {
+unsafe fn text(text: *const c_char) -> Option<String> {
     // SAFETY: as the caller promises.
-    (!text.is_null()).then(|| PathBuf::from(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()))
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// A path, unless it is null.
+///
+/// # Safety
+/// `given` is null or ends with a zero.
+unsafe fn path(given: *const c_char) -> Option<PathBuf> {
+    // SAFETY: as the caller promises.
+    unsafe { text(given) }.map(PathBuf::from)
+}
+
+/// The device of that name, if it is there.
+fn chosen(device: Option<String>) -> Result<Device, String> {
+    let wanted: Wanted = device.map_or(Ok(Wanted::default()), |name| name.parse())?;
+    wanted.choose().map_err(|e| e.to_string())
 }
 
 /// A policy for the caller to keep, or null with a text.
@@ -127,16 +155,16 @@ pub unsafe extern "C" fn wm_plan(
     }
 }
 
-/// Forgets what was observed: the next observation is an episode's first.
+/// Forgets what was observed: the next observation is an episode's first. Zero, or one where there is no policy or its device
+/// has failed.
 ///
 /// # Safety
 /// `policy` comes from `wm_load`, or is null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wm_reset(policy: *mut WmPolicy) {
+pub unsafe extern "C" fn wm_reset(policy: *mut WmPolicy) -> c_int {
     // SAFETY: as the caller promises.
-    if let Some(WmPolicy(policy)) = unsafe { policy.as_mut() } {
-        policy.reset();
-    }
+    let Some(WmPolicy(policy)) = (unsafe { policy.as_mut() }) else { return 1 };
+    c_int::from(guarded(|| policy.reset().map_err(|e| e.to_string())).is_err())
 }
 
 /// How many numbers an observation has.

@@ -26,8 +26,8 @@ fn run(folder: &Path) -> Run {
     let run = Run::create(folder, &Started::new("starter.wm", &config, dims, Vec::new()), &texts).unwrap();
     let mut trainer = Trainer::new(run.config.clone()).unwrap();
     (0..10).for_each(|_| drop(trainer.advance().unwrap()));
-    let snapshot = trainer.save();
-    let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.instruction_set(), 0);
+    let snapshot = trainer.save().unwrap();
+    let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.computes_with(), 0);
     checkpoint::write(&run.checkpoints(), &manifest, &snapshot).unwrap();
     run
 }

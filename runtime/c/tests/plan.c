@@ -1,4 +1,4 @@
-// Plans with the run in argv[1], or with the artefact in argv[2] and the checkpoint in argv[3]: prints two actions, and forgets.
+// Plans with the run in argv[1] on the device of WMC_DEVICE, or with the artefact in argv[2] and the checkpoint in argv[3]: prints two actions, and forgets.
 #include <stdio.h>
 
 #include "wmc_plan.h"
@@ -6,12 +6,15 @@
 int main(int argc, char **argv) {
   char error[256] = "";
   if (argc < 2) return 2;
-  WmPolicy *nothing = wm_load("/nowhere", error, sizeof error);
+  WmPolicy *nothing = wm_load("/nowhere", 0, error, sizeof error);
   if (nothing || !error[0]) return 3;
-  nothing = wm_load_artefact("/nowhere", argv[1], 7, error, sizeof error);
+  nothing = wm_load_artefact("/nowhere", argv[1], 7, "cpu", error, sizeof error);
   if (nothing || !error[0]) return 3;
-  WmPolicy *policy = argc < 4 ? wm_load(argv[1], error, sizeof error)
-                              : wm_load_artefact(argv[2], argv[3], 7, error, sizeof error);
+  nothing = wm_load(argv[1], "abacus", error, sizeof error);
+  if (nothing || !error[0]) return 3;
+  const char *device = getenv("WMC_DEVICE");
+  WmPolicy *policy = argc < 4 ? wm_load(argv[1], device, error, sizeof error)
+                              : wm_load_artefact(argv[2], argv[3], 7, device, error, sizeof error);
   if (!policy) {
     fprintf(stderr, "%s\n", error);
     return 4;
@@ -24,7 +27,7 @@ int main(int argc, char **argv) {
   }
   if (wm_plan(policy, seen, 2, action, 1, error, sizeof error) != 1 || !error[0]) return 7;
   if (wm_plan(policy, seen, 3, action, 4, error, sizeof error) != 1) return 8;
-  wm_reset(policy);
+  if (wm_reset(policy)) return 9;
   if (wm_plan(policy, seen, 3, action, 1, 0, 0)) return 9;
   wm_free(policy);
   wm_free(0);

@@ -5,13 +5,13 @@ import sys
 
 wmc = ctypes.CDLL(sys.argv[1])
 wmc.wm_load.restype = ctypes.c_void_p
-wmc.wm_load.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+wmc.wm_load.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
 doubles = ctypes.POINTER(ctypes.c_double)
 wmc.wm_plan.argtypes = [ctypes.c_void_p, doubles, ctypes.c_size_t, doubles, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
 wmc.wm_free.argtypes = [ctypes.c_void_p]
 
 error = ctypes.create_string_buffer(256)
-policy = wmc.wm_load(sys.argv[2].encode(), error, len(error))
+policy = wmc.wm_load(sys.argv[2].encode(), b"cpu", error, len(error))
 if not policy:
     sys.exit(error.value.decode())
 seen, action = (ctypes.c_double * 3)(0.6, -0.8, 0.5), (ctypes.c_double * 1)()

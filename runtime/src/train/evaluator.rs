@@ -72,21 +72,22 @@ impl Evaluator {
         let environments = environments(config)?;
         // On-policy models have their metrics in the update.
         let has_metrics = !config.model.metrics.is_empty() && matches!(config.model.source, Source::Replay { .. });
-        let metrics = if has_metrics { Some(Metrics::new(config, episodes)?) } else { None };
+        let metrics = if has_metrics { Some(Metrics::new(config, episodes, state)?) } else { None };
         Ok(Evaluator { config: config.clone(), actor, environments, metrics })
     }
 
     pub fn bytes(&self) -> usize {
-        self.actor.bytes() + self.metrics.as_ref().map_or(0, |m| m.program.instance.bytes())
+        self.actor.bytes() + self.metrics.as_ref().map_or(0, |m| m.program.executable.bytes())
     }
 
     /// Takes over what was learnt.
-    pub fn follow(&mut self, learner: &mut Learner) {
-        self.actor.follow(learner);
+    pub fn follow(&mut self, learner: &mut Learner) -> Result<(), Error> {
+        self.actor.follow(learner)?;
         if let Some(metrics) = &mut self.metrics {
-            learner.give(&mut metrics.program, &METRICS_READ);
-            metrics.program.instance.prepare();
+            learner.give(&mut metrics.program, &METRICS_READ)?;
+            metrics.program.executable.prepare()?;
         }
+        Ok(())
     }
 
     /// From now on the environments are the task with this change alone, or as it is.
@@ -104,7 +105,7 @@ impl Evaluator {
             if let Some(environment) = self.environments.get_mut(row) {
                 environment.reset(key("evaluation", seed, &row.to_string(), number) >> 11)?;
             }
-            self.actor.begin(row);
+            self.actor.begin(row)?;
         }
         let mut episodes: Vec<Vec<Seen>> = vec![Vec::new(); count];
         let mut returns = vec![0.0; count];
@@ -122,7 +123,7 @@ impl Evaluator {
             for (row, (observation, outcome)) in before.into_iter().zip(outcomes).enumerate() {
                 let Some(outcome) = outcome else { continue };
                 episodes[row].push(Seen { observation, action: self.actor.action(row).to_vec(), outcome });
-                self.actor.outcome(row, outcome.reward, outcome.terminal);
+                self.actor.outcome(row, outcome.reward, outcome.terminal)?;
                 returns[row] += outcome.reward;
                 running[row] = !outcome.last;
             }
@@ -154,8 +155,10 @@ fn environments(config: &Config) -> Result<Environments, Error> {
 const METRICS_READ: [Role; 3] = [Role::Param, Role::Slow, Role::Running];
 
 impl Metrics {
-    fn new(config: &Config, episodes: usize) -> Result<Metrics, Error> {
-        let program = Program::new(&config.model, Entry::Evaluate, None, config.compute)?;
+    fn new(config: &Config, episodes: usize, state: &State) -> Result<Metrics, Error> {
+        let mut program = Program::new(&config.model, Entry::Evaluate, None, config.compute)?;
+        program.load(state, &METRICS_READ)?;
+        program.executable.prepare()?;
         let time = program.with_role(Role::Data).map(|(n, _)| program.shape(n)[1]).max().unwrap_or(1);
         let capacity = episodes * (config.environment.length as usize + 1);
         let episodes = Experience::new(Layout::of(&config.model)?, capacity, time, false);
@@ -169,18 +172,15 @@ impl Metrics {
         let Ok(starts) = self.episodes.sample(Stream::new("segments", seed, "evaluate", number), batch) else {
             return Ok(Vec::new());
         };
-        self.program.set("progress", progress);
-        for (name, value) in self.schedules.at(progress)? {
-            self.program.set(&name, value);
-        }
+        self.program.set_progress(&self.schedules, progress)?;
         for (input, name) in inputs {
             let steps = self.program.shape(input)[1];
             let field = self.episodes.layout().field(&name).ok_or_else(|| Error::Field { field: name.clone() })?;
-            self.episodes.read(&starts, field, steps, self.program.instance.input_mut(input));
+            self.episodes.read(&starts, field, steps, self.program.executable.input_mut(input)?);
         }
-        self.program.instance.run(seed, number);
-        let outputs = self.program.with_prefix("metric.").into_iter();
-        Ok(outputs.map(|(name, n)| (name, self.program.instance.output(n).to_vec())).collect())
+        self.program.executable.run(seed, number)?;
+        let (names, outputs): (Vec<String>, Vec<usize>) = self.program.with_prefix("metric.").into_iter().unzip();
+        Ok(names.into_iter().zip(self.program.executable.outputs(&outputs)?).collect())
     }
 }
 

@@ -48,7 +48,7 @@ impl OnPolicy {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.record.as_ref().map_or(0, |p| p.instance.bytes())
+        self.record.as_ref().map_or(0, |p| p.executable.bytes())
     }
 
     /// Learns from the oldest `steps` rows, and the observation behind them.
@@ -59,16 +59,20 @@ impl OnPolicy {
         seed: u64,
         progress: f64,
     ) -> Result<(), Error> {
+        // Recorded values, in the order of `recorded`.
+        let mut values: Vec<Vec<f32>> = Vec::new();
         if let Some(program) = &mut self.record {
-            learner.give(program, &[Role::Param, Role::Slow, Role::Running]);
-            program.instance.prepare();
+            learner.give(program, &[Role::Param, Role::Slow, Role::Running])?;
+            program.executable.prepare()?;
             let inputs: Vec<(usize, String)> = program.with_role(Role::Data).map(|(n, name)| (n, name.to_string())).collect();
             for (input, name) in inputs {
                 let rows = program.shape(input)[0];
                 let field = experience.layout().field(&name).ok_or_else(|| Error::Field { field: name.clone() })?;
-                experience.read(&[0], field, rows, program.instance.input_mut(input));
+                experience.read(&[0], field, rows, program.executable.input_mut(input)?);
             }
-            program.instance.run(seed, learner.updates());
+            program.executable.run(seed, learner.updates())?;
+            let outputs: Vec<usize> = self.recorded.iter().map(|(_, output, _)| *output).collect();
+            values = program.executable.outputs(&outputs)?;
         }
         let data = learner.data();
         for _ in 0..self.epochs {
@@ -78,13 +82,10 @@ impl OnPolicy {
             for rows in order.chunks_exact(self.minibatch) {
                 for (input, name, shape) in &data {
                     let width: usize = shape[1..].iter().product();
-                    let numbers = learner.data_mut(*input);
+                    let numbers = learner.data_mut(*input)?;
                     if let Some(field) = experience.layout().field(name) {
                         experience.read(rows, field, 1, numbers);
-                    } else if let (Some(program), Some((_, output, first))) =
-                        (&self.record, self.recorded.iter().find(|r| r.0 == *name))
-                    {
-                        let all = program.instance.output(*output);
+                    } else if let Some(((.., first), all)) = self.recorded.iter().zip(&values).find(|(r, _)| r.0 == *name) {
                         for (to, row) in numbers.chunks_exact_mut(width.max(1)).zip(rows) {
                             let at = (*row as i64 - first) as usize * width;
                             to.copy_from_slice(&all[at..at + width]);

@@ -115,8 +115,9 @@ impl Trainer {
         self.times
     }
 
-    pub fn instruction_set(&self) -> &'static str {
-        self.learner.instruction_set()
+    /// An instruction set, or a device's name.
+    pub fn computes_with(&self) -> &str {
+        self.learner.computes_with()
     }
 
     /// Bytes of kernels' buffers, and of the replay when it is full.
@@ -148,7 +149,7 @@ impl Trainer {
         });
         // What came before the first decision of its own is none of the actor's.
         if self.counters.step >= self.config.train.seed_steps {
-            self.actor.outcome(0, outcome.reward, outcome.terminal);
+            self.actor.outcome(0, outcome.reward, outcome.terminal)?;
         }
         self.counters.step += 1;
         self.counters.gained += outcome.reward;
@@ -158,7 +159,7 @@ impl Trainer {
             let seed = episode_seed(self.config.seed, self.counters.episode);
             timed(&mut self.times.environment, || self.environment.reset(seed))?;
             self.experience.observe(self.environment.observation(), true);
-            self.actor.begin(0);
+            self.actor.begin(0)?;
         }
         report.updated = self.learn()?;
         if self.counters.step.is_multiple_of(self.config.train.eval_every) || self.done() {
@@ -196,21 +197,21 @@ impl Trainer {
     fn evaluate(&mut self) -> Result<Evaluation, Error> {
         let progress = self.progress();
         timed(&mut self.times.evaluate, || {
-            self.evaluator.follow(&mut self.learner);
+            self.evaluator.follow(&mut self.learner)?;
             self.evaluator.run(self.counters.evaluations.len() as u64, self.counters.step, progress)
         })
     }
 
     /// Everything that the rest of the run depends on.
-    pub fn save(&mut self) -> Snapshot {
+    pub fn save(&mut self) -> Result<Snapshot, Error> {
         let counters = Counters { updates: self.learner.updates(), ..self.counters.clone() };
-        Snapshot {
+        Ok(Snapshot {
             counters,
-            learnt: self.learner.state(),
-            memory: self.actor.memory(),
+            learnt: self.learner.state()?,
+            memory: self.actor.memory()?,
             environment: self.environment.save(),
             experience: self.experience.store(),
-        }
+        })
     }
 
     /// Goes on from a snapshot, to the same bits.
@@ -252,7 +253,7 @@ fn choose(
         return Ok((0..size).map(|i| (low + (high - low) * stream.uniform(i)) as f32).collect());
     }
     if std::mem::take(behind) {
-        actor.follow(learner);
+        actor.follow(learner)?;
     }
     actor.progress(counters.step as f64 / config.train.steps as f64)?;
     actor.show(0, environment.observation(), environment.elapsed() == 0)?;
@@ -267,7 +268,7 @@ fn draw(experience: &Experience, learner: &mut Learner, seed: u64) -> Result<(),
     let starts = experience.sample(Stream::new("segments", seed, "train_step", learner.updates()), batch)?;
     for (input, name, shape) in data {
         let field = experience.layout().field(&name).ok_or_else(|| Error::Field { field: name.clone() })?;
-        experience.read(&starts, field, shape[1], learner.data_mut(input));
+        experience.read(&starts, field, shape[1], learner.data_mut(input)?);
     }
     Ok(())
 }

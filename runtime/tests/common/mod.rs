@@ -13,6 +13,14 @@ pub(crate) fn starter() -> Config {
     config(STARTER, "pendulum_swingup", &dims, &[("seed_steps", "20"), ("steps", "80"), ("length", "15"), ("eval_every", "40")])
 }
 
+/// PPO with short rollouts.
+pub(crate) fn ppo() -> Config {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
+    let text = std::fs::read_to_string(folder.join("ppo.wm")).unwrap();
+    let text = text.replace("1024", "32").replace("minibatch = 128", "minibatch = 8").replace("[128, 128]", "[8]");
+    config(&text, "cartpole_swingup", &[], &[("steps", "100"), ("length", "15"), ("eval_every", "60")])
+}
+
 pub(crate) fn checked(text: &str, task: &str, dims: &[(&str, u64)]) -> dsl::Checked {
     let mut folders = dsl::folders::Folders::default();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");

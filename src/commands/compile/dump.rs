@@ -13,8 +13,7 @@ use crate::commands::{entries, one_model};
 use crate::output::{Exit, Output};
 
 pub(super) fn run(arguments: &Compile, pass: &str, out: &mut Output) -> Exit {
-    let Some((checked, model)) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)
-    else {
+    let Some((checked, model)) = one_model(&arguments.what.file, &arguments.what.of, out) else {
         return Exit::Bad;
     };
     let Some(entries) = entries(arguments.entry.as_deref(), out) else { return Exit::Bad };

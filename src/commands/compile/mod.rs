@@ -2,6 +2,7 @@
 
 mod dump;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ use compiler::simplify::simplify;
 use dsl::Checked;
 use dsl::hir::Model;
 
-use crate::cli::{Compile, Emit, Target};
+use crate::cli::{Compile, Emit, ModelFile, Target};
 use crate::commands::{device, entries, one_model, stem, write_whole};
 use crate::explain::{bytes, count};
 use crate::files;
@@ -34,22 +35,22 @@ fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
     let start = Instant::now();
     let targets = targets(&arguments.target);
     if let Some(reason) = targets.iter().find_map(|t| device::missing(*t)) {
-        out.error(&reason, "build it with `cargo build --release --features emit`");
+        out.error(&reason, device::BUILD);
         return None;
     }
-    let (checked, model) = one_model(&arguments.file, arguments.model.clone(), &arguments.sizes, &arguments.roots, out)?;
+    let (checked, model) = one_model(&arguments.what.file, &arguments.what.of, out)?;
     let folder = &arguments.out;
-    let stem = stem(&arguments.file, arguments.model.as_deref(), &arguments.sizes);
+    let stem = stem(&arguments.what);
     let path = folder.join(format!("{stem}.{EXTENSION}"));
     let about = about(arguments, &model, &targets, out)?;
     if arguments.emit.is_empty()
         && let Some(same) = same(&path, &about)
     {
-        out.say(summary(&same));
+        out.say(summary(&same, &Registers::new()));
         out.say(format!("{} is up to date\n", path.display()));
         return Some(());
     }
-    let mut registers_used = Vec::new();
+    let mut used = Registers::new();
     let mut artefact = Artefact { about, model: model.clone(), entries: Vec::new() };
     for entry in entries(arguments.entry.as_deref(), out)? {
         let options = lower::Options { batch: arguments.batch, ..lower::Options::default() };
@@ -82,9 +83,7 @@ fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
             }
             let registers = assembled.iter().map(|a| a.registers).max().unwrap_or(0);
             let spills: usize = assembled.iter().map(|a| a.spills).sum();
-            let target = device::target(emitted);
-            registers_used
-                .push(format!("{} for {target}: at most {registers} registers, {spills} bytes spilled\n", entry.name()));
+            used.insert((entry.name().to_string(), device::target(emitted)), (registers, spills));
         }
         for emitted in &compiled.emitted {
             let (kind, ending) = device::language(emitted);
@@ -98,8 +97,7 @@ fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
     artefact.about.entries = artefact.entries.iter().map(|e| e.name().to_string()).collect();
     let written = artefact.write().map_err(|e| fault(&e, out)).ok()?;
     write_whole(&path, &written, out)?;
-    out.say(summary(&artefact));
-    registers_used.iter().for_each(|line| out.say(line));
+    out.say(summary(&artefact, &used));
     let seconds = start.elapsed().as_secs_f64();
     out.say(format!("wrote {} ({}) in {seconds:.1} s\n", path.display(), bytes(written.len() as u64)));
     Some(())
@@ -107,9 +105,7 @@ fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
 
 /// What was asked for, each once, in a fixed order.
 fn targets(wanted: &[Target]) -> Vec<Target> {
-    let all = [Target::Cpu, Target::Cuda(86), Target::Vulkan];
-    let each = |t: &Target| if *t == Target::All { all.to_vec() } else { vec![*t] };
-    let mut targets: Vec<Target> = wanted.iter().flat_map(each).collect();
+    let mut targets: Vec<Target> = wanted.iter().flat_map(|t| t.each()).collect();
     targets.sort();
     targets.dedup();
     targets
@@ -121,16 +117,17 @@ fn wants(arguments: &Compile, text: Emit) -> bool {
 
 /// What the artefact is made of. Two that agree in this are the same.
 fn about(arguments: &Compile, model: &Model, targets: &[Target], out: &mut Output) -> Option<About> {
-    let options = arguments.sizes.options(arguments.model.clone());
+    let ModelFile { file, of } = &arguments.what;
+    let options = of.sizes.options(of.model.clone());
     // Just now both were read without errors.
-    let text = files::read(&arguments.file).ok()?;
-    let folders = files::folders(&arguments.file, &arguments.roots.roots).ok()?;
-    dsl::check(&arguments.file.display().to_string(), &text, &folders, &options);
+    let text = files::read(file).ok()?;
+    let folders = files::folders(file, &of.roots.roots).ok()?;
+    dsl::check(&file.display().to_string(), &text, &folders, &options);
     let imports = folders.into_imports().into_values().map(|import| import.text);
     let task = options.task.unwrap_or_default();
     Some(About {
         model: model.name.clone(),
-        fingerprint: runtime::run::fingerprint(&model.name, &task, &arguments.sizes.dims(), text, imports),
+        fingerprint: runtime::run::fingerprint(&model.name, &task, &of.sizes.dims(), text, imports),
         compiler: build(out)?,
         targets: targets.iter().map(Target::to_string).collect(),
         level: arguments.level.name().to_string(),
@@ -160,7 +157,7 @@ fn printed(graph: &ir::Program, checked: &Checked) -> String {
 }
 
 /// What was compiled, a line for each entry point.
-fn summary(artefact: &Artefact) -> String {
+fn summary(artefact: &Artefact, used: &Registers) -> String {
     let head = ["entry", "operations", "kernels", "launches", "flop", "moved", "on chip"];
     let mut rows = vec![head.map(String::from).to_vec()];
     for entry in &artefact.entries {
@@ -180,7 +177,7 @@ fn summary(artefact: &Artefact) -> String {
             bytes(on_chip),
         ]);
     }
-    table(&[&[Align::Left][..], &[Align::Right; 6]].concat(), &rows) + &devices(artefact)
+    table(&[&[Align::Left][..], &[Align::Right; 6]].concat(), &rows) + &devices(artefact, used)
 }
 
 /// What NVRTC makes of the kernels. Where it is not installed that is an error, if PTX was asked for by name.
@@ -195,31 +192,40 @@ fn assembled(emitted: &Emitted, arguments: &Compile, out: &mut Output) -> Option
     Some(made)
 }
 
+/// What NVRTC's assembler says: most registers of a kernel, bytes that are spilled.
+type Registers = BTreeMap<(String, Target), (usize, usize)>;
+
 /// What devices get, a line for each entry point and target.
-fn devices(artefact: &Artefact) -> String {
-    let head = ["entry", "target", "launches", "texts", "lines", "units", "shared"];
+fn devices(artefact: &Artefact, used: &Registers) -> String {
+    let head = ["entry", "target", "launches", "texts", "lines", "units", "shared", "registers", "spilled"];
     let mut rows = vec![head.map(String::from).to_vec()];
     for entry in &artefact.entries {
-        for emitted in &entry.emitted {
+        for emitted in entry.emitted.iter().filter(|e| !e.kernels.is_empty()) {
             let lines: usize = emitted.kernels.iter().map(|k| k.source.lines().count()).sum();
             let units = emitted.kernels.iter().map(|k| k.cube_dim).max().unwrap_or(0);
             let shared = emitted.kernels.iter().map(|k| k.shared_bytes).max().unwrap_or(0);
+            let target = device::target(emitted);
+            let used = used.get(&(entry.name().to_string(), target));
             rows.push(vec![
                 entry.name().to_string(),
-                device::target(emitted).to_string(),
+                target.to_string(),
                 Emitted::launches(&emitted.steps).to_string(),
                 emitted.kernels.len().to_string(),
                 lines.to_string(),
                 units.to_string(),
                 bytes(shared as u64),
+                used.map_or_else(String::new, |(registers, _)| registers.to_string()),
+                used.map_or_else(String::new, |(_, spills)| bytes(*spills as u64)),
             ]);
         }
     }
     if rows.len() == 1 {
-        String::new()
-    } else {
-        format!("\n{}", table(&[&[Align::Left; 2][..], &[Align::Right; 5]].concat(), &rows))
+        return String::new();
     }
+    if used.is_empty() {
+        rows.iter_mut().for_each(|row| row.truncate(7));
+    }
+    format!("\n{}", table(&[&[Align::Left; 2][..], &[Align::Right; 7]].concat(), &rows))
 }
 
 fn fault(error: &dyn std::fmt::Display, out: &mut Output) {

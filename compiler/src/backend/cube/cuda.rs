@@ -9,7 +9,7 @@ use cubecl_runtime::config::CubeClRuntimeConfig;
 use cubecl_runtime::config::cache::CacheConfig;
 use libloading::Library;
 
-use super::device::{Device, DeviceError};
+use super::device::{Device, DeviceError, quietly};
 use super::emitted::Target;
 
 /// Compiled kernels are kept in a folder from now on, by their text, the device's architecture, the driver and our version.
@@ -23,18 +23,30 @@ pub fn keep_compiled(folder: &Path) {
     }
 }
 
+fn missing(index: usize, reason: String) -> DeviceError {
+    DeviceError::NoDevice { kind: "CUDA", index, reason }
+}
+
+/// Asks the driver for a device: CubeCL ends the program where there is none.
+pub fn probe(index: usize) -> Result<(), DeviceError> {
+    driver_of(index).map(|_| ())
+}
+
+/// The driver, if it has a device of this number.
+fn driver_of(index: usize) -> Result<Driver, DeviceError> {
+    let driver = Driver::open().map_err(|reason| missing(index, reason))?;
+    let count = driver.count().map_err(|reason| missing(index, reason))?;
+    if index < count { Ok(driver) } else { Err(missing(index, format!("the driver has {count}, counted from 0"))) }
+}
+
 /// Opens a device. All that CubeCL needs is looked for first: it ends the program where something is missing.
 pub fn open(index: usize) -> Result<Device<CudaRuntime>, DeviceError> {
-    let missing = |reason: String| DeviceError::NoDevice { kind: "CUDA", index, reason };
-    let driver = Driver::open().map_err(&missing)?;
-    let count = driver.count().map_err(&missing)?;
-    if index >= count {
-        return Err(missing(format!("the driver has {count}, counted from 0")));
-    }
-    let (arch, version) = (driver.arch(index).map_err(&missing)?, driver.version().map_err(&missing)?);
-    compiler().map_err(&missing)?;
-    let opened = std::panic::catch_unwind(|| CudaRuntime::client(&CudaDevice::new(index)));
-    let client = opened.map_err(|_| missing("it cannot be opened".into()))?;
+    let driver = driver_of(index)?;
+    let told = |reason: String| missing(index, reason);
+    let (arch, version) = (driver.arch(index).map_err(told)?, driver.version().map_err(told)?);
+    compiler().map_err(told)?;
+    let opened = quietly(move || CudaRuntime::client(&CudaDevice::new(index)));
+    let client = opened.ok_or_else(|| missing(index, "it cannot be opened".into()))?;
     Ok(Device { client, target: Target::Cuda { arch }, driver: format!("CUDA {version}") })
 }
 

@@ -12,6 +12,7 @@ use super::pack::PackPlan;
 use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt, layout};
 use super::random::RandomPlan;
 use super::tile::{TilePlan, start};
+use crate::backend::Resident;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EmitError {
@@ -27,15 +28,6 @@ pub enum EmitError {
 
 /// Cubes along an axis that every device takes.
 const MOST_CUBES: usize = 65535;
-
-/// Inputs and outputs that are on the device for longer than a call.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Resident {
-    /// Inputs that stay there from call to call.
-    pub inputs: Vec<usize>,
-    /// Outputs that become inputs, of the same size, when the caller says so.
-    pub updates: Vec<(usize, usize)>,
-}
 
 /// A program as text for a device.
 pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resident) -> Result<Emitted, EmitError> {

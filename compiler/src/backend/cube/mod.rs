@@ -11,7 +11,7 @@
 //! | `barrier` | where units wait for each other |
 //! | `tile` with `map`, `gemm`, `math`; `contract`, `pack`, `random` | code of the kernels |
 //! | `launch` | kernels of a launch as one |
-//! | `device`, `vulkan`, `cuda` | running them |
+//! | `device` with `transfer`, `vulkan`, `cuda` | running them |
 //! | `builder` with `text`, `task` | all that knows CubeCL |
 
 #[cfg(feature = "emit")]
@@ -44,11 +44,14 @@ mod plan;
 mod random;
 #[cfg(feature = "emit")]
 mod tile;
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+mod transfer;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+pub use crate::backend::Resident;
 pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Scalar, Target};
 #[cfg(feature = "emit")]
-pub use launch::{EmitError, Resident, emit, notes};
+pub use launch::{EmitError, emit, notes};
 #[cfg(feature = "emit")]
 pub use plan::Limits;

@@ -1,11 +1,11 @@
 //! Vulkan devices, by way of wgpu.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cubecl::prelude::Runtime;
 use cubecl_wgpu::{RuntimeOptions, Vulkan, WgpuDevice, WgpuRuntime, init_setup};
 
-use super::device::{Device, DeviceError};
+use super::device::{Device, DeviceError, quietly};
 use super::emitted::Target;
 
 /// A Vulkan device.
@@ -17,8 +17,13 @@ pub struct VulkanDevice {
     which: WgpuDevice,
 }
 
-/// The devices that there are; none where there is no driver.
-pub fn devices() -> Vec<VulkanDevice> {
+/// The devices that there are; none where there is no driver. The driver is asked once.
+pub fn devices() -> &'static [VulkanDevice] {
+    static FOUND: OnceLock<Vec<VulkanDevice>> = OnceLock::new();
+    FOUND.get_or_init(enumerate)
+}
+
+fn enumerate() -> Vec<VulkanDevice> {
     let descriptor =
         wgpu::InstanceDescriptor { backends: wgpu::Backends::VULKAN, ..wgpu::InstanceDescriptor::new_without_display_handle() };
     let instance = wgpu::Instance::new(descriptor);
@@ -43,19 +48,29 @@ pub fn devices() -> Vec<VulkanDevice> {
     found
 }
 
+fn missing(index: usize, reason: String) -> DeviceError {
+    DeviceError::NoDevice { kind: "Vulkan", index, reason }
+}
+
+/// A device by its place in [`devices`].
+pub fn probe(index: usize) -> Result<VulkanDevice, DeviceError> {
+    let found = devices();
+    match found.len() {
+        0 => {
+            let software = "on Debian `apt-get install mesa-vulkan-drivers libvulkan1` has one in software";
+            Err(missing(index, format!("no Vulkan driver has one; {software}")))
+        }
+        n if index >= n => Err(missing(index, format!("there are {n}, counted from 0"))),
+        _ => Ok(found[index].clone()),
+    }
+}
+
 /// Opens a device, by its place in [`devices`].
 pub fn open(index: usize) -> Result<Device<WgpuRuntime>, DeviceError> {
-    let found = devices();
-    let missing = |reason: String| DeviceError::NoDevice { kind: "Vulkan", index, reason };
-    let device = found.get(index).ok_or_else(|| match found.len() {
-        0 => missing(
-            "no Vulkan driver has one; on Debian `apt-get install mesa-vulkan-drivers libvulkan1` has one in software".into(),
-        ),
-        n => missing(format!("there are {n}, counted from 0")),
-    })?;
+    let device = probe(index)?;
     // A device that is there may still refuse to be opened, which wgpu's runtime answers with a panic.
     let which = device.which.clone();
-    let opened = std::panic::catch_unwind(move || {
+    let opened = quietly(move || {
         // A device is set up once.
         static OPENED: Mutex<Vec<WgpuDevice>> = Mutex::new(Vec::new());
         let mut set_up = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,6 +80,6 @@ pub fn open(index: usize) -> Result<Device<WgpuRuntime>, DeviceError> {
         }
         WgpuRuntime::client(&which)
     });
-    let client = opened.map_err(|_| missing("it cannot be opened".into()))?;
-    Ok(Device { client, target: Target::Wgsl, driver: device.name.clone() })
+    let client = opened.ok_or_else(|| missing(index, "it cannot be opened".into()))?;
+    Ok(Device { client, target: Target::Wgsl, driver: device.name })
 }

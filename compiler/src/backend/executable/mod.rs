@@ -1,0 +1,218 @@
+//! A kernel program that is ready to run, on whichever device.
+
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+mod graphics;
+mod processor;
+
+use std::any::Any;
+use std::fmt;
+use std::str::FromStr;
+
+use super::cpu;
+use crate::ir::{self, Op, Role};
+use crate::kernel::Program;
+use crate::kernel::verify::VerifyError;
+
+/// Where kernels run. Devices of a kind are counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Device {
+    #[default]
+    Cpu,
+    Cuda(usize),
+    Vulkan(usize),
+}
+
+impl Device {
+    /// `cuda`, whichever of them it is.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Device::Cpu => "cpu",
+            Device::Cuda(_) => "cuda",
+            Device::Vulkan(_) => "vulkan",
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda(index) => write!(f, "cuda:{index}"),
+            Device::Vulkan(index) => write!(f, "vulkan:{index}"),
+        }
+    }
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Device, String> {
+        let unknown = || format!("`{text}` is no device; there are cpu, cuda and vulkan, and cuda:1 for the second of several");
+        let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
+        let index = index.parse().map_err(|_| unknown())?;
+        match kind {
+            "cpu" if text == "cpu" => Ok(Device::Cpu),
+            "cuda" => Ok(Device::Cuda(index)),
+            "vulkan" => Ok(Device::Vulkan(index)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// Why a program cannot run on a device, or did not.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DeviceError {
+    #[error("this build cannot run kernels on {0} devices: build it with `cargo build --release --features {0}`")]
+    Build(&'static str),
+    #[error("a kernel does not hold its invariants: {0}")]
+    Verify(#[from] VerifyError),
+    #[error(transparent)]
+    Draw(#[from] cpu::Error),
+    #[cfg(any(feature = "cuda", feature = "vulkan"))]
+    #[error(transparent)]
+    Device(#[from] super::cube::device::DeviceError),
+}
+
+/// What of a program's inputs and outputs stays on a device from call to call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Inputs that stay there.
+    pub inputs: Vec<usize>,
+    /// Outputs that become inputs, of the same size, when the caller says so.
+    pub updates: Vec<(usize, usize)>,
+}
+
+impl Resident {
+    /// What a call does not bring along, and what it leaves for the next. A carry that is what a call brings (`r[t-1]`) is
+    /// brought as well: the caller knows it only afterwards.
+    pub fn of(interface: &ir::Program) -> Resident {
+        let stays = |role: Role| matches!(role, Role::Param | Role::Slow | Role::Slot | Role::Running | Role::Carry);
+        let is_data = |op: &Op| matches!(op, Op::Input(i) if interface.inputs[*i as usize].role == Role::Data);
+        let graph = &interface.graph;
+        let passed_on = graph.results.iter().zip(&interface.outputs).filter(|(id, _)| is_data(&graph.node(**id).op));
+        let brought: Vec<usize> = passed_on.filter_map(|(_, output)| output.updates).collect();
+        let inputs = interface.inputs.iter().enumerate();
+        let inputs = inputs.filter(|(n, input)| stays(input.role) && !brought.contains(n)).map(|(n, _)| n);
+        let inputs: Vec<usize> = inputs.collect();
+        let outputs = interface.outputs.iter().enumerate();
+        let updates = outputs.filter_map(|(n, output)| Some((n, output.updates.filter(|i| inputs.contains(i))?))).collect();
+        Resident { inputs, updates }
+    }
+}
+
+/// A program on a device, with the memory that it needs. Inputs and outputs go by their numbers.
+pub trait Executable: fmt::Debug + Send {
+    /// The numbers of an input as they are now, row-major.
+    fn input(&mut self, input: usize) -> Result<&[f32], DeviceError>;
+
+    /// The same, to be written: they count from the next call on.
+    fn input_mut(&mut self, input: usize) -> Result<&mut [f32], DeviceError>;
+
+    /// The numbers of outputs, when all that was asked for is done.
+    fn outputs(&mut self, wanted: &[usize]) -> Result<Vec<Vec<f32>>, DeviceError>;
+
+    /// Computes what depends on parameters alone: to be called once, and when they have changed.
+    fn prepare(&mut self) -> Result<(), DeviceError>;
+
+    /// Runs the program. Random draws depend on the seed and on the step.
+    fn run(&mut self, seed: u64, step: u64) -> Result<(), DeviceError>;
+
+    /// Returns when all that was asked for is done.
+    fn wait(&mut self) -> Result<(), DeviceError>;
+
+    /// Outputs become the inputs that they update.
+    fn advance(&mut self) -> Result<(), DeviceError>;
+
+    /// Takes over inputs of another program: pairs of our input and of theirs.
+    fn take(&mut self, from: &mut dyn Executable, pairs: &[(usize, usize)]) -> Result<(), DeviceError>;
+
+    /// Gives a draw's numbers instead of generating them, or generates them again.
+    fn set_draw(&mut self, name: &str, numbers: Option<&[f32]>) -> Result<(), DeviceError>;
+
+    /// Bytes that the device keeps for it.
+    fn bytes(&self) -> usize;
+
+    /// What computes: an instruction set, a device's name.
+    fn computes_with(&self) -> &str;
+
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+/// A device that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub name: String,
+    /// It computes on the processor.
+    pub software: bool,
+}
+
+/// Looks for a device, without opening it.
+pub fn probe(device: Device) -> Result<Found, DeviceError> {
+    match device {
+        Device::Cpu => Ok(Found { name: "the processor".into(), software: true }),
+        #[cfg(feature = "cuda")]
+        Device::Cuda(index) => {
+            super::cube::cuda::probe(index)?;
+            Ok(Found { name: format!("CUDA device {index}"), software: false })
+        }
+        #[cfg(feature = "vulkan")]
+        Device::Vulkan(index) => {
+            let found = super::cube::vulkan::probe(index)?;
+            Ok(Found { name: found.name, software: found.software })
+        }
+        #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
+        other => Err(DeviceError::Build(other.kind())),
+    }
+}
+
+/// How many Vulkan devices there are; none in a build that cannot use them.
+pub fn count_vulkan() -> usize {
+    #[cfg(feature = "vulkan")]
+    return super::cube::vulkan::devices().len();
+    #[cfg(not(feature = "vulkan"))]
+    0
+}
+
+/// Makes a program ready to run. `threads` are the processor's.
+pub fn open(device: Device, program: &Program, resident: &Resident, threads: usize) -> Result<Box<dyn Executable>, DeviceError> {
+    match device {
+        Device::Cpu => Ok(Box::new(processor::Processor::new(program, resident, threads)?)),
+        #[cfg(feature = "cuda")]
+        Device::Cuda(index) => {
+            let opened = super::cube::cuda::open(index)?;
+            Ok(Box::new(graphics::Graphics::new(opened, probe(device)?.name, program, resident)?))
+        }
+        #[cfg(feature = "vulkan")]
+        Device::Vulkan(index) => {
+            let opened = super::cube::vulkan::open(index)?;
+            Ok(Box::new(graphics::Graphics::new(opened, probe(device)?.name, program, resident)?))
+        }
+        #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
+        other => Err(DeviceError::Build(other.kind())),
+    }
+}
+
+/// [`Executable::take`] by way of the host.
+fn take_by_host(to: &mut dyn Executable, from: &mut dyn Executable, pairs: &[(usize, usize)]) -> Result<(), DeviceError> {
+    for (own, theirs) in pairs {
+        let numbers = from.input(*theirs)?;
+        to.input_mut(*own)?.copy_from_slice(numbers);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_by_name() {
+        for (text, device) in [("cpu", Device::Cpu), ("cuda", Device::Cuda(0)), ("vulkan:2", Device::Vulkan(2))] {
+            assert_eq!(text.parse(), Ok(device));
+            assert_eq!(device.to_string().parse(), Ok(device));
+        }
+        for wrong in ["", "gpu", "cpu:0", "cuda:", "cuda:x", "vulkan:-1", "vulkan:0:0"] {
+            assert!(wrong.parse::<Device>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Programs on the processor.
+
+use std::any::Any;
+
+use super::{DeviceError, Executable, Resident, take_by_host};
+use crate::backend::cpu::Instance;
+use crate::kernel::Program;
+
+#[derive(Debug)]
+pub(super) struct Processor {
+    instance: Instance,
+    updates: Vec<(usize, usize)>,
+}
+
+impl Processor {
+    pub(super) fn new(program: &Program, resident: &Resident, threads: usize) -> Result<Processor, DeviceError> {
+        Ok(Processor { instance: Instance::new(program, threads)?, updates: resident.updates.clone() })
+    }
+}
+
+impl Executable for Processor {
+    fn input(&mut self, input: usize) -> Result<&[f32], DeviceError> {
+        Ok(self.instance.input_mut(input))
+    }
+
+    fn input_mut(&mut self, input: usize) -> Result<&mut [f32], DeviceError> {
+        Ok(self.instance.input_mut(input))
+    }
+
+    fn outputs(&mut self, wanted: &[usize]) -> Result<Vec<Vec<f32>>, DeviceError> {
+        Ok(wanted.iter().map(|output| self.instance.output(*output).to_vec()).collect())
+    }
+
+    fn prepare(&mut self) -> Result<(), DeviceError> {
+        self.instance.prepare();
+        Ok(())
+    }
+
+    fn run(&mut self, seed: u64, step: u64) -> Result<(), DeviceError> {
+        self.instance.run(seed, step);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Result<(), DeviceError> {
+        for (output, input) in &self.updates {
+            self.instance.copy_output_to_input(*output, *input);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, from: &mut dyn Executable, pairs: &[(usize, usize)]) -> Result<(), DeviceError> {
+        take_by_host(self, from, pairs)
+    }
+
+    fn set_draw(&mut self, name: &str, numbers: Option<&[f32]>) -> Result<(), DeviceError> {
+        Ok(self.instance.set_draw(name, numbers)?)
+    }
+
+    fn bytes(&self) -> usize {
+        self.instance.bytes()
+    }
+
+    fn computes_with(&self) -> &str {
+        self.instance.instruction_set()
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
