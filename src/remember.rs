@@ -71,11 +71,14 @@ fn write(place: &Path, answer: &Answer) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `WMC_CACHE`, where an empty one says that nothing is to be kept, or the user's own.
 fn folder() -> Option<PathBuf> {
+    Some(cache()?.join("checks"))
+}
+
+/// `WMC_CACHE`, where an empty one says that nothing is to be kept, or the user's own.
+pub(crate) fn cache() -> Option<PathBuf> {
     let given = std::env::var_os("WMC_CACHE").map(PathBuf::from);
-    let cache = given.or_else(runtime::cache::folder).filter(|folder| folder.is_absolute())?;
-    Some(cache.join("checks"))
+    given.or_else(runtime::cache::folder).filter(|folder| folder.is_absolute())
 }
 
 /// The same for the same command, which is all that is asked of it.

@@ -79,6 +79,9 @@ impl Place {
     pub(crate) fn choose(self, out: &mut Output) -> Option<runtime::device::Device> {
         match self.device.choose() {
             Ok(device) => {
+                if let Some(cache) = crate::remember::cache() {
+                    compiler::backend::keep_compiled(device, &cache.join("kernels"));
+                }
                 if self.device == Wanted::Auto {
                     out.tell(format!("device: {device}\n"));
                 }

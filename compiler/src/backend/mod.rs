@@ -5,4 +5,4 @@ pub mod cube;
 mod executable;
 mod lifetimes;
 
-pub use executable::{Device, DeviceError, Executable, Found, Resident, count_vulkan, open, probe};
+pub use executable::{Device, DeviceError, Executable, Found, Resident, count_vulkan, keep_compiled, open, probe};

@@ -6,6 +6,7 @@ mod processor;
 
 use std::any::Any;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use super::cpu;
@@ -163,6 +164,16 @@ pub fn probe(device: Device) -> Result<Found, DeviceError> {
         #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
         other => Err(DeviceError::Build(other.kind())),
     }
+}
+
+/// What a device compiles is kept in a folder from now on, where the device is one that compiles for long. To be called before it is opened.
+pub fn keep_compiled(device: Device, folder: &Path) {
+    #[cfg(feature = "cuda")]
+    if let Device::Cuda(_) = device {
+        super::cube::cuda::keep_compiled(folder);
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = (device, folder);
 }
 
 /// How many Vulkan devices there are; none in a build that cannot use them.
