@@ -113,7 +113,12 @@ fn models(arguments: &Selftest, out: &mut Output) -> Option<Vec<Model>> {
     }
     let mut models = Vec::new();
     for path in &paths {
-        for (name, task) in named(path, &arguments.of)? {
+        let Some(named) = named(path, &arguments.of) else {
+            // Read for good, which says what is wrong with it.
+            models.push(one_model(path, &arguments.of, out)?.1);
+            continue;
+        };
+        for (name, task) in named {
             let sizes = match (arguments.of.sizes.options(None).task, task) {
                 (None, Some(task)) => arguments.of.sizes.at(&task),
                 _ => arguments.of.sizes.clone(),
@@ -125,8 +130,7 @@ fn models(arguments: &Selftest, out: &mut Output) -> Option<Vec<Model>> {
     Some(models)
 }
 
-/// The models of a file that are meant, with the first task of each. A file that cannot be read has none: that is said when it is
-/// read for good.
+/// The models of a file that are meant, with the first task of each. None of a file that cannot be read.
 fn named(path: &Path, of: &Chosen) -> Option<Vec<(String, Option<String>)>> {
     let text = files::read(path).ok()?;
     let folders = files::folders(path, &of.roots.roots).ok()?;
