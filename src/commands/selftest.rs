@@ -113,7 +113,7 @@ fn models(arguments: &Selftest, out: &mut Output) -> Option<Vec<Model>> {
     }
     let mut models = Vec::new();
     for path in &paths {
-        let Some(named) = named(path, &arguments.of) else {
+        let Some(named) = named(path, &arguments.of).filter(|named| !named.is_empty()) else {
             // Read for good, which says what is wrong with it.
             models.push(one_model(path, &arguments.of, out)?.1);
             continue;
@@ -130,7 +130,7 @@ fn models(arguments: &Selftest, out: &mut Output) -> Option<Vec<Model>> {
     Some(models)
 }
 
-/// The models of a file that are meant, with the first task of each. None of a file that cannot be read.
+/// The models of a file that are meant, with the first task of each. None of a file that cannot be read, an empty list of one with mistakes.
 fn named(path: &Path, of: &Chosen) -> Option<Vec<(String, Option<String>)>> {
     let text = files::read(path).ok()?;
     let folders = files::folders(path, &of.roots.roots).ok()?;
