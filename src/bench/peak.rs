@@ -194,7 +194,10 @@ mod tests {
 
     #[test]
     fn multiply_adds_do_what_they_say() {
-        let x = (0..3).fold(1f32, |x, _| x.mul_add(0.999_999, 1e-7));
-        assert!((multiply_adds(3) / (CHAINS * lanes()) as f32 - x).abs() < 1e-6);
+        const ROUNDS: usize = 1000;
+        let x = (0..ROUNDS).fold(1f32, |x, _| x.mul_add(0.999_999, 1e-7));
+        let mean = multiply_adds(ROUNDS) / (CHAINS * lanes()) as f32;
+        // The sum of all lanes is rounded, too.
+        assert!((mean - x).abs() < 2e-5 && x < 0.9992, "{mean}, {x}");
     }
 }

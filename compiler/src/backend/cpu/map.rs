@@ -203,7 +203,7 @@ pub(super) fn compile(map: &Map, tile: &Tile, target: &mut Target) -> MapCode {
         })
         .collect();
     let moves: Vec<Moves> = views.iter().map(|v| Moves { step: v.inner, folds: matches!(v.kind, Kind::Fold(_)) }).collect();
-    let entry = target.jit.compile(map, &moves);
+    let entry = target.jit.compile(map, &moves, inner);
     let kernels = target.kernels;
     let mut emit = Emit::new(map, views);
     emit.emit();

@@ -110,16 +110,23 @@ pub(super) struct Allocated {
     pub kept: Vec<usize>,
 }
 
-/// Folds that keep their totals in registers.
-const KEPT: usize = 2;
+/// The registers of a machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct File {
+    pub registers: Reg,
+    /// Registers that make up a lane vector.
+    pub parts: usize,
+    /// Folds that may keep their totals in registers, at most.
+    pub kept: usize,
+}
 
-/// `moves(view)` is how far a view moves in a step; `parts` registers make up a lane vector.
-pub(super) fn allocate(steps: &Steps, moves: impl Fn(usize) -> usize, parts: usize) -> Allocated {
+/// `moves(view)` is how far a view moves in a step.
+pub(super) fn allocate(steps: &Steps, moves: impl Fn(usize) -> usize, file: File) -> Allocated {
     let folds = steps.order.iter().filter_map(|s| match s {
         Step::Sum(view, _) | Step::SumOf(view, ..) | Step::Max(view, _) if moves(*view) == 0 => Some(*view),
         _ => None,
     });
-    let kept: Vec<usize> = folds.take(KEPT).collect();
+    let kept: Vec<usize> = folds.take(file.kept).collect();
     let mut uses = vec![VecDeque::new(); steps.values.len()];
     for (i, step) in steps.order.iter().enumerate() {
         for id in step.operands(&steps.values) {
@@ -134,7 +141,7 @@ pub(super) fn allocate(steps: &Steps, moves: impl Fn(usize) -> usize, parts: usi
         uses,
         reg: vec![None; steps.values.len()],
         slot: vec![None; steps.values.len()],
-        held: vec![None; 16 - parts * kept.len()],
+        held: vec![None; file.registers as usize - file.parts * kept.len()],
         locked: Vec::new(),
         out: Allocated { kept, ..Allocated::default() },
     };

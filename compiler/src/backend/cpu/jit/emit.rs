@@ -1,4 +1,5 @@
-//! Encoding, x86-64 with AVX2 and FMA. A lane vector is two registers; both parts have the same instructions.
+//! Encoding, x86-64: AVX2 with FMA, or AVX-512. A lane vector is two registers of the first and one of the second; parts
+//! have the same instructions. Both encode an instruction by the same three numbers.
 
 #![allow(clippy::useless_conversion, reason = "the assembler's macro converts register numbers")]
 
@@ -7,27 +8,57 @@ use micro::LANES;
 use micro::strip::Arg;
 
 use super::Moves;
-use super::allocate::{Allocated, Ins, Mem, Rm, Total, allocate};
+use super::allocate::{Allocated, File, Ins, Mem, Reg, Rm, Total, allocate};
 use super::steps::Steps;
 use super::trace::{One, Two};
 
-/// Numbers and bytes of a vector register, and how many of them are a lane vector.
-const WIDTH: usize = 8;
-const BYTES: i32 = 32;
-const PARTS: usize = LANES / WIDTH;
+/// The vectors of an instruction set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Set {
+    Avx2,
+    Avx512,
+}
+
+impl Set {
+    /// Bytes of a register.
+    fn bytes(self) -> i32 {
+        match self {
+            Set::Avx2 => 32,
+            Set::Avx512 => 64,
+        }
+    }
+
+    /// Registers that are a lane vector.
+    fn parts(self) -> usize {
+        LANES * size_of::<f32>() / self.bytes() as usize
+    }
+
+    fn file(self) -> File {
+        match self {
+            Set::Avx2 => File { registers: 16, parts: self.parts(), kept: 2 },
+            Set::Avx512 => File { registers: 32, parts: self.parts(), kept: 8 },
+        }
+    }
+}
 
 /// Registers for the addresses of views: rcx, rbx, rbp, r8 to r15. `rdi` has the arguments, `rsi` counts, `rdx` has the
 /// constants, `rax` is for addresses of more views.
 const POINTERS: [u8; 11] = [1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// Appends a function of the type [`super::Run`].
-pub(super) fn emit(asm: &mut Assembler, steps: &Steps, views: &[Moves]) {
-    let allocated = allocate(steps, |view| views[view].step, PARTS);
+/// Inner dimensions from this length on ask for what comes next: they go through arrays that are too short for the machine
+/// to see it coming.
+const LONG: usize = 64;
+/// Lane vectors that they ask ahead.
+const AHEAD: usize = 3;
+
+/// Appends a function of the type [`super::Run`], for `inner` lane vectors.
+pub(super) fn emit(asm: &mut Assembler, set: Set, steps: &Steps, views: &[Moves], inner: usize) {
+    let allocated = allocate(steps, |view| views[view].step, set.file());
     let mut used: Vec<usize> = allocated.code.iter().filter_map(view).collect();
     used.extend(&allocated.kept);
     used.sort_unstable();
     used.dedup();
-    Emit { asm, allocated: &allocated, views, used, part: 0 }.function();
+    Emit { asm, set, allocated: &allocated, views, used, part: 0 }.function(inner >= LONG);
 }
 
 /// The view that an instruction reads or writes.
@@ -48,8 +79,42 @@ fn view(ins: &Ins) -> Option<usize> {
     }
 }
 
+/// What an instruction is encoded by: the map of opcodes, the prefix that belongs to it, the opcode.
+#[derive(Debug, Clone, Copy)]
+struct Code(u8, u8, u8);
+
+const LOAD: Code = Code(1, 0, 0x10);
+const STORE: Code = Code(1, 0, 0x11);
+const MOVE: Code = Code(1, 0, 0x28);
+const BROADCAST: Code = Code(2, 1, 0x18);
+const ADD: Code = Code(1, 0, 0x58);
+const MAX: Code = Code(1, 0, 0x5f);
+const FMA132: Code = Code(2, 1, 0x98);
+const FMA213: Code = Code(2, 1, 0xa8);
+const FMA231: Code = Code(2, 1, 0xb8);
+const COMPARE: Code = Code(1, 0, 0xc2);
+const SHIFT: Code = Code(1, 1, 0x72);
+/// By the signs of a register.
+const BLEND: Code = Code(3, 1, 0x4a);
+/// By a mask; a mask of what has bits; bits by a table of three operands.
+const BLEND_MASK: Code = Code(2, 1, 0x65);
+const TEST: Code = Code(2, 1, 0x27);
+const TABLE: Code = Code(3, 1, 0x25);
+
+/// The last operand.
+#[derive(Debug, Clone, Copy)]
+enum Last {
+    Reg(Reg),
+    /// Behind an address, or one number there for all lanes.
+    At { base: u8, offset: i32, one: bool },
+}
+
+/// The mask that comparisons and choices go through.
+const MASK: u8 = 1;
+
 struct Emit<'a> {
     asm: &'a mut Assembler,
+    set: Set,
     allocated: &'a Allocated,
     views: &'a [Moves],
     /// Views in the order of their pointers: first those in registers, then those on the stack.
@@ -58,27 +123,19 @@ struct Emit<'a> {
     part: usize,
 }
 
-/// An instruction with its last operand in a register or in memory.
-macro_rules! with_rm {
-    ($self:ident, $rm:expr, $op:ident $to:ident, $a:ident) => {{
-        match $rm {
-            Rm::Reg(r) => dynasm!($self.asm ; .arch x64 ; $op Ry($to), Ry($a), Ry(r)),
-            Rm::Mem(mem) => {
-                let (base, offset) = $self.address(mem);
-                dynasm!($self.asm ; .arch x64 ; $op Ry($to), Ry($a), [Rq(base) + offset])
-            }
-        }
-    }};
-}
-
 impl Emit<'_> {
-    fn function(&mut self) {
+    fn function(&mut self, asks: bool) {
         let pool = self.asm.new_dynamic_label();
         let next = self.asm.new_dynamic_label();
-        let frame = self.allocated.slots as i32 * BYTES + self.used.len().saturating_sub(POINTERS.len()) as i32 * 8;
+        // Slots, pointers, the stack as it was. Slots are aligned as registers are.
+        let stack = self.on_stack(self.used.len().max(POINTERS.len()));
+        let frame = stack + 8 + self.set.bytes();
         dynasm!(self.asm ; .arch x64
             ; push rbx ; push rbp ; push r12 ; push r13 ; push r14 ; push r15
+            ; mov rax, rsp
             ; sub rsp, frame
+            ; and rsp, -self.set.bytes()
+            ; mov [rsp + stack], rax
             ; lea rdx, [=>pool]
         );
         for (i, view) in self.used.iter().enumerate() {
@@ -91,9 +148,12 @@ impl Emit<'_> {
                 }
             }
         }
-        self.totals(|emit, r, base, offset| dynasm!(emit.asm ; .arch x64 ; vmovups Ry(r), [Rq(base) + offset]));
+        self.totals(|emit, r, view| emit.vector(LOAD, r, 0, Rm::Mem(view)));
         dynasm!(self.asm ; .arch x64 ; .align 16 ; =>next);
-        for part in 0..PARTS {
+        if asks {
+            self.ask();
+        }
+        for part in 0..self.set.parts() {
             self.part = part;
             for ins in &self.allocated.code {
                 self.ins(*ins);
@@ -111,39 +171,55 @@ impl Emit<'_> {
             }
         }
         dynasm!(self.asm ; .arch x64 ; dec rsi ; jnz =>next);
-        self.totals(|emit, r, base, offset| dynasm!(emit.asm ; .arch x64 ; vmovups [Rq(base) + offset], Ry(r)));
+        self.totals(|emit, r, view| emit.vector(STORE, r, 0, Rm::Mem(view)));
         dynasm!(self.asm ; .arch x64
             ; vzeroupper
-            ; add rsp, frame
+            ; mov rsp, [rsp + stack]
             ; pop r15 ; pop r14 ; pop r13 ; pop r12 ; pop rbp ; pop rbx
             ; ret
             ; .align 32
             ; =>pool
         );
+        // A number is read into all lanes, or is there for all of them.
+        let times = if self.set == Set::Avx512 { 1 } else { self.set.bytes() / 4 };
         for bits in &self.allocated.pool {
-            (0..WIDTH).for_each(|_| self.asm.push_u32(*bits));
+            (0..times).for_each(|_| self.asm.push_u32(*bits));
         }
     }
 
-    fn on_stack(&self, i: usize) -> i32 {
-        self.allocated.slots as i32 * BYTES + (i - POINTERS.len()) as i32 * 8
-    }
-
-    /// The registers of all kept totals, and where they are in memory.
-    fn totals(&mut self, f: impl Fn(&mut Self, u8, u8, i32)) {
-        for (kept, view) in self.allocated.kept.iter().enumerate() {
-            for part in 0..PARTS {
-                self.part = part;
-                let (base, offset) = self.address(Mem::View(*view));
-                let r = self.total(Total::Kept(kept));
-                f(self, r, base, offset);
+    /// Asks for the lines of lane vectors that come later.
+    fn ask(&mut self) {
+        self.part = 0;
+        for i in 0..self.used.len() {
+            let view = self.used[i];
+            let step = self.views[view].step;
+            if step >= LANES {
+                let (base, _) = self.address(Mem::View(view));
+                let far = (AHEAD * step * size_of::<f32>()) as i32;
+                dynasm!(self.asm ; .arch x64 ; prefetcht0 [Rq(base) + far]);
             }
         }
     }
 
-    fn total(&self, total: Total) -> u8 {
+    /// Where the address of a view is that has no register for it.
+    fn on_stack(&self, i: usize) -> i32 {
+        self.allocated.slots as i32 * self.set.bytes() + (i - POINTERS.len()) as i32 * 8
+    }
+
+    /// The registers of all kept totals, and where they are in memory.
+    fn totals(&mut self, f: impl Fn(&mut Self, Reg, Mem)) {
+        for (kept, view) in self.allocated.kept.iter().enumerate() {
+            for part in 0..self.set.parts() {
+                self.part = part;
+                let r = self.total(Total::Kept(kept));
+                f(self, r, Mem::View(*view));
+            }
+        }
+    }
+
+    fn total(&self, total: Total) -> Reg {
         match total {
-            Total::Kept(kept) => 15 - (kept * PARTS + self.part) as u8,
+            Total::Kept(kept) => self.set.file().registers - 1 - (kept * self.set.parts() + self.part) as Reg,
             Total::Loaded(r) => r,
         }
     }
@@ -154,11 +230,11 @@ impl Emit<'_> {
         const RDX: u8 = 2;
         const RSP: u8 = 4;
         match mem {
-            Mem::Pool(i) => (RDX, i as i32 * BYTES),
-            Mem::Slot(i) => (RSP, i as i32 * BYTES),
+            Mem::Pool(i) => (RDX, i as i32 * if self.set == Set::Avx512 { 4 } else { self.set.bytes() }),
+            Mem::Slot(i) => (RSP, i as i32 * self.set.bytes()),
             Mem::View(view) => {
                 let i = self.used.binary_search(&view).expect("collected before");
-                let offset = self.part as i32 * BYTES;
+                let offset = self.part as i32 * self.set.bytes();
                 match POINTERS.get(i) {
                     Some(r) => (*r, offset),
                     None => {
@@ -171,31 +247,47 @@ impl Emit<'_> {
         }
     }
 
-    /// A comparison; `how` is 0x11 for "less", 3 for "one is NaN", both quiet.
-    fn compare(&mut self, how: u8, to: u8, a: u8, b: Rm) {
-        match b {
-            Rm::Reg(b) => self.vex(1, 0, 0xc2, to, a, None, b),
-            Rm::Mem(mem) => {
-                let at = self.address(mem);
-                self.vex(1, 0, 0xc2, to, a, Some(at), 0);
-            }
-        }
-        self.asm.push(how);
+    /// `to = a op b`; without `a` it is 0.
+    fn vector(&mut self, code: Code, to: Reg, a: Reg, b: Rm) {
+        self.masked(code, to, a, b, 0);
     }
 
-    /// An instruction on 256 bits, encoded by hand where the assembler's own encoding is wrong (5.1: `vbroadcastss` from
-    /// memory leaves the upper half zero, `vcmpps` swaps its operands).
-    #[expect(clippy::too_many_arguments, reason = "the fields of an encoding")]
-    fn vex(&mut self, map: u8, prefix: u8, opcode: u8, to: u8, a: u8, memory: Option<(u8, i32)>, b: u8) {
-        let last = memory.map_or(b, |(base, _)| base);
-        let high = |r: u8| u8::from(r < 8);
-        self.asm.push(0xc4);
-        self.asm.push(high(to) << 7 | 0x40 | high(last) << 5 | map);
-        self.asm.push((!a & 15) << 3 | 4 | prefix);
+    /// An instruction that is told a mask, too, if it is not 0.
+    fn masked(&mut self, code: Code, to: Reg, a: Reg, b: Rm, mask: u8) {
+        let last = match b {
+            Rm::Reg(r) => Last::Reg(r),
+            Rm::Mem(mem) => {
+                let (base, offset) = self.address(mem);
+                Last::At { base, offset, one: self.set == Set::Avx512 && matches!(mem, Mem::Pool(_)) }
+            }
+        };
+        self.encode(code, to, a, last, mask);
+    }
+
+    /// Encoded here because the assembler has no AVX-512, and its `vbroadcastss` from memory and its `vcmpps` are wrong (5.1).
+    fn encode(&mut self, Code(map, prefix, opcode): Code, to: Reg, a: Reg, last: Last, mask: u8) {
+        let clear = |r: u8, bit: u8| u8::from(r >> bit & 1 == 0);
+        let (r, one) = match last {
+            Last::Reg(r) => (r, false),
+            Last::At { base, one, .. } => (base, one),
+        };
+        match self.set {
+            Set::Avx2 => {
+                self.asm.push(0xc4);
+                self.asm.push(clear(to, 3) << 7 | 0x40 | clear(r, 3) << 5 | map);
+                self.asm.push((!a & 15) << 3 | 4 | prefix);
+            }
+            Set::Avx512 => {
+                self.asm.push(0x62);
+                self.asm.push(clear(to, 3) << 7 | clear(r, 4) << 6 | clear(r, 3) << 5 | clear(to, 4) << 4 | map);
+                self.asm.push((!a & 15) << 3 | 4 | prefix);
+                self.asm.push(2 << 5 | u8::from(one) << 4 | clear(a, 4) << 3 | mask);
+            }
+        }
         self.asm.push(opcode);
-        match memory {
-            None => self.asm.push(0xc0 | (to & 7) << 3 | (b & 7)),
-            Some((base, offset)) => {
+        match last {
+            Last::Reg(r) => self.asm.push(0xc0 | (to & 7) << 3 | (r & 7)),
+            Last::At { base, offset, .. } => {
                 self.asm.push(0x84 | (to & 7) << 3);
                 self.asm.push(0x20 | (base & 7));
                 self.asm.push_i32(offset);
@@ -203,70 +295,100 @@ impl Emit<'_> {
         }
     }
 
+    /// A comparison; `how` is 0x11 for "less", 3 for "one is NaN", both quiet. All bits of a lane are set where it holds.
+    fn compare(&mut self, how: u8, to: Reg, a: Reg, b: Rm) {
+        match self.set {
+            Set::Avx2 => {
+                self.vector(COMPARE, to, a, b);
+                self.asm.push(how);
+            }
+            Set::Avx512 => {
+                self.vector(COMPARE, MASK, a, b);
+                self.asm.push(how);
+                // All ones, and zeros where the mask has none: `z` is the highest bit of what is told of the mask.
+                self.masked(TABLE, to, to, Rm::Reg(to), 0x80 | MASK);
+                self.asm.push(0xff);
+            }
+        }
+    }
+
+    /// `yes` where the mask has bits, else `no`.
+    fn select(&mut self, to: Reg, mask: Reg, yes: Rm, no: Reg) {
+        match self.set {
+            Set::Avx2 => {
+                self.vector(BLEND, to, no, yes);
+                self.asm.push(mask << 4);
+            }
+            Set::Avx512 => {
+                self.vector(TEST, MASK, mask, Rm::Reg(mask));
+                self.masked(BLEND_MASK, to, no, yes, MASK);
+            }
+        }
+    }
+
     fn ins(&mut self, ins: Ins) {
         match ins {
-            Ins::Load { to, from } => {
-                let (base, offset) = self.address(from);
-                dynasm!(self.asm ; .arch x64 ; vmovups Ry(to), [Rq(base) + offset]);
-            }
-            Ins::Broadcast { to, view } => {
-                // One number for all lanes: the same for each part.
-                let (base, offset) = self.address(Mem::View(view));
-                let first = offset - self.part as i32 * BYTES;
-                self.vex(2, 1, 0x18, to, 0, Some((base, first)), 0);
-            }
-            Ins::Store { to, from } => {
-                let (base, offset) = self.address(to);
-                dynasm!(self.asm ; .arch x64 ; vmovups [Rq(base) + offset], Ry(from));
-            }
-            Ins::Move { to, from } => dynasm!(self.asm ; .arch x64 ; vmovaps Ry(to), Ry(from)),
+            Ins::Load { to, from: from @ Mem::Pool(_) } if self.set == Set::Avx512 => self.broadcast(to, from),
+            Ins::Load { to, from } => self.vector(LOAD, to, 0, Rm::Mem(from)),
+            Ins::Broadcast { to, view } => self.broadcast(to, Mem::View(view)),
+            Ins::Store { to, from } => self.vector(STORE, from, 0, Rm::Mem(to)),
+            Ins::Move { to, from } => self.vector(MOVE, to, 0, Rm::Reg(from)),
             Ins::Two { op, to, a, b } => match op {
-                Two::Add => with_rm!(self, b, vaddps to, a),
-                Two::Sub => with_rm!(self, b, vsubps to, a),
-                Two::Mul => with_rm!(self, b, vmulps to, a),
-                Two::Div => with_rm!(self, b, vdivps to, a),
-                Two::Min => with_rm!(self, b, vminps to, a),
-                Two::Max => with_rm!(self, b, vmaxps to, a),
+                Two::Add => self.vector(ADD, to, a, b),
+                Two::Sub => self.vector(Code(1, 0, 0x5c), to, a, b),
+                Two::Mul => self.vector(Code(1, 0, 0x59), to, a, b),
+                Two::Div => self.vector(Code(1, 0, 0x5e), to, a, b),
+                Two::Min => self.vector(Code(1, 0, 0x5d), to, a, b),
+                Two::Max => self.vector(MAX, to, a, b),
                 Two::Less => self.compare(0x11, to, a, b),
-                Two::IntAdd => with_rm!(self, b, vpaddd to, a),
-                Two::And => with_rm!(self, b, vpand to, a),
-                Two::Xor => with_rm!(self, b, vpxor to, a),
+                Two::IntAdd => self.vector(Code(1, 1, 0xfe), to, a, b),
+                Two::And => self.vector(Code(1, 1, 0xdb), to, a, b),
+                Two::Xor => self.vector(Code(1, 1, 0xef), to, a, b),
             },
             Ins::One { op, to, a } => match op {
-                One::Sqrt => dynasm!(self.asm ; .arch x64 ; vsqrtps Ry(to), Ry(a)),
-                // Down, quiet.
-                One::Floor => dynasm!(self.asm ; .arch x64 ; vroundps Ry(to), Ry(a), 0x9),
-                One::IsNan => self.compare(3, to, a, Rm::Reg(a)),
-                One::Left(n) => dynasm!(self.asm ; .arch x64 ; vpslld Ry(to), Ry(a), n as i8),
-                One::Right(n) => dynasm!(self.asm ; .arch x64 ; vpsrld Ry(to), Ry(a), n as i8),
-                One::ToFloat => dynasm!(self.asm ; .arch x64 ; vcvtdq2ps Ry(to), Ry(a)),
-            },
-            Ins::Fma231 { to, a, b } => with_rm!(self, b, vfmadd231ps to, a),
-            Ins::Fma213 { to, a, b } => with_rm!(self, b, vfmadd213ps to, a),
-            Ins::Fma132 { to, a, b } => with_rm!(self, b, vfmadd132ps to, a),
-            Ins::Select { to, mask, yes, no } => match yes {
-                Rm::Reg(yes) => dynasm!(self.asm ; .arch x64 ; vblendvps Ry(to), Ry(no), Ry(yes), Ry(mask)),
-                Rm::Mem(mem) => {
-                    let (base, offset) = self.address(mem);
-                    dynasm!(self.asm ; .arch x64 ; vblendvps Ry(to), Ry(no), [Rq(base) + offset], Ry(mask));
+                One::Sqrt => self.vector(Code(1, 0, 0x51), to, 0, Rm::Reg(a)),
+                One::Floor => {
+                    self.vector(Code(3, 1, 0x08), to, 0, Rm::Reg(a));
+                    // Down, quiet.
+                    self.asm.push(0x9);
                 }
+                One::IsNan => self.compare(3, to, a, Rm::Reg(a)),
+                One::Left(n) => self.shift(6, to, a, n),
+                One::Right(n) => self.shift(2, to, a, n),
+                One::ToFloat => self.vector(Code(1, 0, 0x5b), to, 0, Rm::Reg(a)),
             },
+            Ins::Fma231 { to, a, b } => self.vector(FMA231, to, a, b),
+            Ins::Fma213 { to, a, b } => self.vector(FMA213, to, a, b),
+            Ins::Fma132 { to, a, b } => self.vector(FMA132, to, a, b),
+            Ins::Select { to, mask, yes, no } => self.select(to, mask, yes, no),
             Ins::Sum { to, of } => {
                 let total = self.total(to);
-                with_rm!(self, of, vaddps total, total)
+                self.vector(ADD, total, total, of);
             }
             Ins::SumOf { to, a, b } => {
                 let total = self.total(to);
-                with_rm!(self, b, vfmadd231ps total, a)
+                self.vector(FMA231, total, a, b);
             }
             Ins::Max { to, of, work: [nan, larger] } => {
                 let total = self.total(to);
                 self.compare(3, nan, total, Rm::Reg(total));
-                dynasm!(self.asm ; .arch x64
-                    ; vmaxps Ry(larger), Ry(total), Ry(of)
-                    ; vblendvps Ry(total), Ry(larger), Ry(total), Ry(nan)
-                );
+                self.vector(MAX, larger, total, Rm::Reg(of));
+                self.select(total, nan, Rm::Reg(total), larger);
             }
         }
+    }
+
+    /// One number for all lanes: the same for each part.
+    fn broadcast(&mut self, to: Reg, from: Mem) {
+        let part = std::mem::take(&mut self.part);
+        let (base, offset) = self.address(from);
+        self.part = part;
+        self.encode(BROADCAST, to, 0, Last::At { base, offset, one: false }, 0);
+    }
+
+    /// The number of the shift stands where other instructions have their first register, which stands with the operand.
+    fn shift(&mut self, which: u8, to: Reg, a: Reg, n: i32) {
+        self.vector(SHIFT, which, to, Rm::Reg(a));
+        self.asm.push(n as u8);
     }
 }

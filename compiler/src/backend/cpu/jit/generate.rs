@@ -3,12 +3,13 @@
 use dynasmrt::{AssemblyOffset, DynasmApi, ExecutableBuffer, x64::Assembler};
 
 use super::steps::Steps;
-use super::{Moves, Run, emit};
+use super::emit::{self, Set};
+use super::{Moves, Run};
 use crate::kernel::Map;
 
 /// Collects the code of an instance's maps.
 pub(in super::super) struct Jit {
-    assembler: Option<Assembler>,
+    assembler: Option<(Assembler, Set)>,
 }
 
 /// Code of an instance's maps.
@@ -23,20 +24,21 @@ impl Jit {
     /// Generates nothing unless wanted, and where the machine cannot run it.
     pub(in super::super) fn new(wanted: bool) -> Jit {
         let can = wanted && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        Jit { assembler: can.then(Assembler::new).and_then(Result::ok) }
+        let set = if is_x86_feature_detected!("avx512f") { Set::Avx512 } else { Set::Avx2 };
+        Jit { assembler: can.then(Assembler::new).and_then(Result::ok).map(|assembler| (assembler, set)) }
     }
 
-    /// The code of a map whose views move along the innermost dimension as said.
-    pub(in super::super) fn compile(&mut self, map: &Map, views: &[Moves]) -> Option<Entry> {
-        let assembler = self.assembler.as_mut()?;
+    /// The code of a map whose views move as said along the innermost dimension, of this size.
+    pub(in super::super) fn compile(&mut self, map: &Map, views: &[Moves], inner: usize) -> Option<Entry> {
+        let (assembler, set) = self.assembler.as_mut()?;
         let steps = Steps::new(map, views)?;
         let entry = assembler.offset();
-        emit::emit(assembler, &steps, views);
+        emit::emit(assembler, *set, &steps, views, inner);
         Some(Entry(entry))
     }
 
     pub(in super::super) fn finish(self) -> Text {
-        Text(self.assembler.and_then(|assembler| assembler.finalize().ok()))
+        Text(self.assembler.and_then(|(assembler, _)| assembler.finalize().ok()))
     }
 }
 

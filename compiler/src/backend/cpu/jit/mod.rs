@@ -11,7 +11,7 @@
 //! | `generate` | the code of an instance, and memory that may be run |
 //! | `steps` | the order of operations and stores |
 //! | `allocate` | registers |
-//! | `emit` | encoding, x86-64 with AVX2 and FMA |
+//! | `emit` | encoding, x86-64 with AVX2 and FMA, or with AVX-512 |
 //!
 //! Elsewhere, and for what has no straight-line code (`sin`), maps are strip operations. Both have the same bits.
 
@@ -69,7 +69,7 @@ mod nothing {
             Jit
         }
 
-        pub(in super::super) fn compile(&mut self, _map: &Map, _views: &[Moves]) -> Option<Entry> {
+        pub(in super::super) fn compile(&mut self, _map: &Map, _views: &[Moves], _inner: usize) -> Option<Entry> {
             None
         }
 
