@@ -3,16 +3,16 @@
 use crate::simd::Simd;
 use crate::{LANES, PANEL};
 
-/// One panel of weights with one list of lane vectors.
+/// Panels of weights, one after the other, with one list of lane vectors.
 #[derive(Debug, Clone, Copy)]
-pub struct Panel {
+pub struct Panels {
     pub k: usize,
-    /// Outputs, at most [`PANEL`].
+    /// Outputs of all panels; each has [`PANEL`], the last one what is left.
     pub outputs: usize,
     /// k lane vectors, `src_step` numbers apart.
     pub src: *const f32,
     pub src_step: usize,
-    /// `[k][PANEL]`
+    /// `[panel][k][PANEL]`
     pub weight: *const f32,
     /// A number for each output, `bias_step` apart; null: zeros.
     pub bias: *const f32,
@@ -25,10 +25,10 @@ pub struct Panel {
 }
 
 /// # Safety
-/// The machine has the instruction set `S`; the panel's pointers are good for what it says, `P` is its `outputs`, and
-/// `dst` overlaps nothing else.
+/// The machine has the instruction set `S`; the pointers are good for the first `P` outputs, at most [`PANEL`], and `dst`
+/// overlaps nothing else.
 #[inline(always)]
-unsafe fn outputs<S: Simd, const P: usize>(panel: &Panel) {
+unsafe fn outputs<S: Simd, const P: usize>(panel: &Panels) {
     // SAFETY: the caller's contract.
     unsafe {
         let vectors = LANES / S::W;
@@ -67,19 +67,28 @@ unsafe fn outputs<S: Simd, const P: usize>(panel: &Panel) {
 }
 
 /// # Safety
-/// The machine has the instruction set `S`; the panel's pointers are good for what it says, and `dst` overlaps nothing
-/// else.
+/// The machine has the instruction set `S`; the pointers are good for what is said, and `dst` overlaps nothing else.
 #[inline(always)]
-pub unsafe fn panel<S: Simd>(panel: &Panel) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match panel.outputs {
-            6 => outputs::<S, 6>(panel),
-            5 => outputs::<S, 5>(panel),
-            4 => outputs::<S, 4>(panel),
-            3 => outputs::<S, 3>(panel),
-            2 => outputs::<S, 2>(panel),
-            _ => outputs::<S, 1>(panel),
+pub unsafe fn panels<S: Simd>(panels: &Panels) {
+    let mut panel = *panels;
+    loop {
+        // SAFETY: the caller's contract, of the outputs that are left.
+        unsafe {
+            match panel.outputs {
+                0 => return,
+                1 => outputs::<S, 1>(&panel),
+                2 => outputs::<S, 2>(&panel),
+                3 => outputs::<S, 3>(&panel),
+                4 => outputs::<S, 4>(&panel),
+                5 => outputs::<S, 5>(&panel),
+                _ => outputs::<S, PANEL>(&panel),
+            }
+        }
+        panel.outputs = panel.outputs.saturating_sub(PANEL);
+        panel.weight = panel.weight.wrapping_add(PANEL * panel.k);
+        panel.dst = panel.dst.wrapping_add(PANEL * panel.dst_step);
+        if !panel.bias.is_null() {
+            panel.bias = panel.bias.wrapping_add(PANEL * panel.bias_step);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::gemm::{self, Panel};
+use crate::gemm::{self, Panels};
 use crate::rows::{self, Outer, Segment, Sums};
 use crate::simd;
 use crate::strip::{self, Arg, Decay, DecayFn, Function, StripFn};
@@ -32,7 +32,7 @@ pub struct Kernels {
     pub strip: fn(Op, [bool; 3]) -> StripFn,
     /// The step of a recurrence, and whether its second rate is a splat.
     pub decay: fn(bool) -> DecayFn,
-    pub panel: unsafe fn(&Panel),
+    pub panels: unsafe fn(&Panels),
     pub turn: unsafe fn(&[*const f32; LANES], &[Segment], *mut f32),
     pub outer: unsafe fn(&Outer),
     pub sums: unsafe fn(&Sums),
@@ -65,8 +65,8 @@ macro_rules! instruction_set {
             }
 
             $(#[target_feature(enable = $feature)])?
-            unsafe fn panel(panel: &Panel) {
-                unsafe { gemm::panel::<$simd>(panel) }
+            unsafe fn panels(panels: &Panels) {
+                unsafe { gemm::panels::<$simd>(panels) }
             }
 
             $(#[target_feature(enable = $feature)])?
@@ -146,7 +146,7 @@ macro_rules! instruction_set {
                 }
             }
 
-            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panel, turn, outer, sums };
+            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panels, turn, outer, sums };
         }
     };
 }

@@ -3,8 +3,8 @@
 //! Lowering and differentiation make a fresh axis wherever they need a name of their own: the entry that `x[3]` picks,
 //! the places that a slice goes to. Two computations that are otherwise equal then differ in names alone, and
 //! [`cse`](super::cse()) cannot see that they are equal. Two axes with the same name and size can be one if no node meets
-//! both: in its value, its operands, what it says, or the scans around it. The first takes the place of the second.
-//! Axes of inputs, outputs and draws keep their identity, by which they are known outside.
+//! both: in its value, its operands, what it says, or the scans around it. A node that does nothing but give the one the name of the
+//! other is no meeting; it is nothing once they are one. The first takes the place of the second. Axes of inputs, outputs and draws keep their identity, by which they are known outside.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -51,9 +51,10 @@ impl Meetings<'_> {
             named(&node.op, |a| met.push(a));
             met.sort_unstable();
             met.dedup();
+            let renamed = |a: AxisId, b: AxisId| matches!(node.op, Op::Rename { from, to, .. } if (from, to) == (a, b) || (to, from) == (a, b));
             for (i, a) in met.iter().enumerate() {
                 for b in &met[i + 1..] {
-                    if self.groups[a.0 as usize] == self.groups[b.0 as usize] {
+                    if self.groups[a.0 as usize] == self.groups[b.0 as usize] && !renamed(*a, *b) {
                         self.pairs.insert((*a, *b));
                     }
                 }
@@ -97,6 +98,11 @@ fn rename(graph: &mut Graph, new: &impl Fn(AxisId) -> AxisId) {
     for node in &mut graph.nodes {
         node.axes.iter_mut().for_each(|a| *a = new(*a));
         axes_mut(&mut node.op, |a| *a = new(*a));
+        if let Op::Rename { of, from, to } = node.op
+            && from == to
+        {
+            node.op = Op::Id(of);
+        }
         if let Op::Scan(scan) = &mut node.op {
             rename(&mut scan.body, new);
         }

@@ -49,6 +49,9 @@ pub(super) struct Block {
     pub lanes: usize,
 }
 
+/// For what is not of some rows: the buffers as a whole.
+pub(super) const WHOLE: Block = Block { index: 0, first_row: 0, lanes: 1 };
+
 impl Place {
     pub(super) fn new(view: &View, tile: Option<&Tile>) -> Place {
         let (home, unit, base) = match (view.base, tile) {

@@ -4,8 +4,8 @@ use crate::kernel::{self, Gather, Gemm, LANES, Lanes, Map, PANEL, Scatter, Sort,
 
 use super::Target;
 use super::map::{self, MapCode, Needs, Scratch};
-use super::place::{Block, LINE, Place, Walk, Worker};
-use micro::gemm::Panel;
+use super::place::{Block, LINE, Place, WHOLE, Walk, Worker};
+use micro::gemm::Panels;
 use micro::kernels::Kernels;
 
 /// A tile kernel, ready to run.
@@ -36,6 +36,9 @@ enum Code {
     Loop { var: usize, count: usize, reverse: bool, body: Vec<Code> },
 }
 
+/// Blocks that share panels of weights, at most.
+const TOGETHER: usize = 8;
+
 /// Arena bytes that an item's blocks may have together: what fits in a second-level cache beside the weights.
 const ITEM_BYTES: usize = 384 << 10;
 
@@ -50,7 +53,7 @@ impl TileCode {
         }
         let arena = tile.arena * LANES;
         // Blocks of an item share each panel of weights while it is in the cache. No number depends on how many they are.
-        let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, 8) } else { 1 };
+        let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, TOGETHER) } else { 1 };
         let rounds = blocks.div_ceil(threads * together);
         let items = blocks.min(rounds * threads);
         TileCode { rows, arena, items, wide: 1, body: compiled(tile), tail: Vec::new() }
@@ -255,29 +258,46 @@ impl GemmCode {
     /// # Safety
     /// That of [`TileCode::run`].
     unsafe fn run(&self, blocks: Blocks, worker: &Worker, kernels: &Kernels) {
+        let mut at = [(std::ptr::null_mut(), std::ptr::null_mut()); TOGETHER];
+        for first in (0..blocks.count).step_by(TOGETHER) {
+            let count = TOGETHER.min(blocks.count - first);
+            let blocks = blocks.each().skip(first);
+            at.iter_mut().zip(blocks).for_each(|(at, block)| *at = (self.src.at(worker, block), self.dst.at(worker, block)));
+            // SAFETY: the caller's contract.
+            unsafe { self.together(&at[..count], worker, kernels) };
+        }
+    }
+
+    /// Blocks by where their inputs and outputs are.
+    ///
+    /// # Safety
+    /// That of [`TileCode::run`].
+    unsafe fn together(&self, blocks: &[(*mut f32, *mut f32)], worker: &Worker, kernels: &Kernels) {
+        // Weights and biases are the same for all rows.
+        let weight = self.weight.at(worker, WHOLE);
+        let bias = self.bias.as_ref().map(|bias| bias.at(worker, WHOLE));
+        // What has one list of inputs takes all panels at once.
+        let outputs = if blocks.len() * self.m.len() == 1 { self.n } else { PANEL };
         for [src_at, weight_at, bias_at, dst_at] in &self.batch {
-            for first in (0..self.n).step_by(PANEL) {
-                for block in blocks.each() {
-                    let src = self.src.at(worker, block).wrapping_add(*src_at);
-                    let dst = self.dst.at(worker, block).wrapping_add(dst_at + first * self.dst_step);
-                    let bias = self.bias.as_ref().map_or(std::ptr::null_mut(), |bias| {
-                        bias.at(worker, block).wrapping_add(bias_at + first * self.bias_step)
-                    });
+            for first in (0..self.n).step_by(outputs) {
+                let mut panels = Panels {
+                    k: self.k,
+                    outputs: outputs.min(self.n - first),
+                    src: std::ptr::null(),
+                    src_step: self.src_step,
+                    weight: weight.wrapping_add(weight_at + packed_len(first, self.k)),
+                    bias: bias.map_or(std::ptr::null(), |bias| bias.wrapping_add(bias_at + first * self.bias_step)),
+                    bias_step: self.bias_step,
+                    dst: std::ptr::null_mut(),
+                    dst_step: self.dst_step,
+                    accumulate: self.accumulate,
+                };
+                for (src, dst) in blocks {
                     for [src_m, dst_m] in &self.m {
-                        let panel = Panel {
-                            k: self.k,
-                            outputs: PANEL.min(self.n - first),
-                            src: src.wrapping_add(*src_m),
-                            src_step: self.src_step,
-                            weight: self.weight.at(worker, block).wrapping_add(weight_at + packed_len(first, self.k)),
-                            bias,
-                            bias_step: self.bias_step,
-                            dst: dst.wrapping_add(*dst_m),
-                            dst_step: self.dst_step,
-                            accumulate: self.accumulate,
-                        };
-                        // SAFETY: the caller's contract; the panel is what the statement's views say.
-                        unsafe { (kernels.panel)(&panel) };
+                        panels.src = src.wrapping_add(src_at + src_m);
+                        panels.dst = dst.wrapping_add(dst_at + first * self.dst_step + dst_m);
+                        // SAFETY: the caller's contract; these are the statement's views.
+                        unsafe { (kernels.panels)(&panels) };
                     }
                 }
             }

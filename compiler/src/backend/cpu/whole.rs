@@ -6,7 +6,7 @@ use crate::ir::Noise;
 use crate::kernel::{Contract, LANES, PANEL, Pack, Program, Random, View, packed_len};
 use crate::random::Stream;
 
-use super::place::{Block, LINE, Place, Walk, Worker};
+use super::place::{LINE, Place, WHOLE, Walk, Worker};
 use micro::kernels::Kernels;
 use micro::rows::{LISTS, List, Outer, Segment, Sums};
 
@@ -14,8 +14,6 @@ use micro::rows::{LISTS, List, Outer, Segment, Sums};
 const ITEM: (usize, usize) = (128, 96);
 /// Numbers of a list that are summed up before the next lists.
 const CHUNK: usize = 512;
-/// Kernels without rows look at their buffers as a whole.
-const WHOLE: Block = Block { index: 0, first_row: 0, lanes: 1 };
 
 /// Sums over rows, ready to run.
 #[derive(Debug)]
@@ -104,15 +102,17 @@ impl ContractCode {
         let other = side.from.at(worker, WHOLE).wrapping_add(turned_at);
         for (c, segments) in self.chunks.iter().enumerate() {
             let len: usize = segments.iter().map(|s| s.len).sum();
-            for (p, turned) in turned.chunks(LANES).enumerate() {
+            for (p, lanes) in turned.chunks(LANES).enumerate() {
+                let behind = turned.chunks(LANES).nth(p + 1).unwrap_or_default();
+                ask(other, behind, segments, |s| s.turned);
                 // A vector that is not full repeats its last list.
-                let other = std::array::from_fn(|l| other.wrapping_add(turned[l.min(turned.len() - 1)].from).cast_const());
+                let other = std::array::from_fn(|l| other.wrapping_add(lanes[l.min(lanes.len() - 1)].from).cast_const());
                 // SAFETY: the caller's contract.
                 unsafe { (kernels.turn)(&other, segments, scratch.add(p * len * LANES)) };
             }
             for first in (0..lists.len()).step_by(LISTS) {
                 let (lists, behind) = lists[first..].split_at(LISTS.min(lists.len() - first));
-                ask(from, &behind[..LISTS.min(behind.len())], segments);
+                ask(from, &behind[..LISTS.min(behind.len())], segments, |s| s.list);
                 for (p, lanes) in turned.chunks(LANES).enumerate() {
                     let outer = Outer {
                         from,
@@ -150,10 +150,10 @@ impl Side {
 }
 
 /// Asks for the numbers of lists that come next: they are too short and too many for the machine to see it coming.
-fn ask(from: *const f32, lists: &[List], segments: &[Segment]) {
+fn ask(from: *const f32, lists: &[List], segments: &[Segment], side: impl Fn(&Segment) -> usize) {
     for list in lists {
         for s in segments {
-            (0..s.len).step_by(LINE).for_each(|at| micro::prefetch(from.wrapping_add(list.from + s.list + at)));
+            (0..s.len).step_by(LINE).for_each(|at| micro::prefetch(from.wrapping_add(list.from + side(s) + at)));
         }
     }
 }

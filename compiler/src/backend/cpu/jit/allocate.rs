@@ -103,6 +103,8 @@ pub(super) enum Ins {
 /// One lane vector's instructions; they are the same for each part of it.
 #[derive(Debug, Default)]
 pub(super) struct Allocated {
+    /// Before the first: what is the same for all, left in slots.
+    pub before: Vec<Ins>,
     pub code: Vec<Ins>,
     pub pool: Vec<u32>,
     pub slots: usize,
@@ -145,10 +147,31 @@ pub(super) fn allocate(steps: &Steps, moves: impl Fn(usize) -> usize, file: File
         locked: Vec::new(),
         out: Allocated { kept, ..Allocated::default() },
     };
-    for (i, step) in steps.order.iter().enumerate() {
+    let same = same_for_all(steps, moves);
+    let once = |step: &Step| matches!(step, Step::Value(id) if same[id.0 as usize]);
+    for (i, step) in steps.order.iter().enumerate().filter(|(_, s)| once(s)) {
+        a.step(i, *step);
+    }
+    a.keep();
+    for (i, step) in steps.order.iter().enumerate().filter(|(_, s)| !once(s)) {
         a.step(i, *step);
     }
     a.out
+}
+
+/// The values that are computed from constants and from numbers that do not change: bias corrections of an optimiser.
+fn same_for_all(steps: &Steps, moves: impl Fn(usize) -> usize) -> Vec<bool> {
+    let mut leaf = vec![false; steps.values.len()];
+    let mut same = vec![false; steps.values.len()];
+    for (i, value) in steps.values.iter().enumerate() {
+        match value {
+            Value::Bits(_) => leaf[i] = true,
+            Value::Splat(view) => leaf[i] = moves(*view) == 0 && !steps.fragile[*view],
+            Value::Load(_) => {}
+            value => same[i] = value.operands().all(|v| leaf[v.0 as usize] || same[v.0 as usize]),
+        }
+    }
+    same
 }
 
 struct Allocator<'a> {
@@ -356,6 +379,12 @@ impl Allocator<'_> {
         }
     }
 
+    /// Ends what comes before the first: all that is needed later is in slots, and no register is taken.
+    fn keep(&mut self) {
+        (0..self.held.len()).for_each(|r| self.evict(r));
+        self.out.before = std::mem::take(&mut self.out.code);
+    }
+
     /// A register to work in, for this step.
     fn work(&mut self) -> Reg {
         let r = self.free();
@@ -378,9 +407,8 @@ impl Allocator<'_> {
     fn used(&mut self, i: usize, ids: &[Id]) {
         for id in ids {
             let v = id.0 as usize;
-            if self.uses[v].front() == Some(&i) {
-                self.uses[v].pop_front();
-            }
+            // What is computed before the first is not in order.
+            self.uses[v].retain(|step| *step != i);
             if self.uses[v].is_empty()
                 && let Some(r) = self.reg[v].take()
             {

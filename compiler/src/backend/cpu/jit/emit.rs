@@ -54,7 +54,7 @@ const AHEAD: usize = 3;
 /// Appends a function of the type [`super::Run`], for `inner` lane vectors.
 pub(super) fn emit(asm: &mut Assembler, set: Set, steps: &Steps, views: &[Moves], inner: usize) {
     let allocated = allocate(steps, |view| views[view].step, set.file());
-    let mut used: Vec<usize> = allocated.code.iter().filter_map(view).collect();
+    let mut used: Vec<usize> = allocated.before.iter().chain(&allocated.code).filter_map(view).collect();
     used.extend(&allocated.kept);
     used.sort_unstable();
     used.dedup();
@@ -149,6 +149,10 @@ impl Emit<'_> {
             }
         }
         self.totals(|emit, r, view| emit.vector(LOAD, r, 0, Rm::Mem(view)));
+        self.part = 0;
+        for ins in &self.allocated.before {
+            self.ins(*ins);
+        }
         dynasm!(self.asm ; .arch x64 ; .align 16 ; =>next);
         if asks {
             self.ask();
