@@ -100,20 +100,27 @@ impl ContractCode {
         };
         let turned = side.of(item % turned, ITEM.1);
         let other = side.from.at(worker, WHOLE).wrapping_add(turned_at);
+        let panels = turned.len().div_ceil(LANES);
+        let calls = lists.len().div_ceil(LISTS) * panels;
         for (c, segments) in self.chunks.iter().enumerate() {
             let len: usize = segments.iter().map(|s| s.len).sum();
             for (p, lanes) in turned.chunks(LANES).enumerate() {
-                let behind = turned.chunks(LANES).nth(p + 1).unwrap_or_default();
-                ask(other, behind, segments, |s| s.turned);
                 // A vector that is not full repeats its last list.
                 let other = std::array::from_fn(|l| other.wrapping_add(lanes[l.min(lanes.len() - 1)].from).cast_const());
                 // SAFETY: the caller's contract.
                 unsafe { (kernels.turn)(&other, segments, scratch.add(p * len * LANES)) };
             }
+            // What is turned next, and the lists that come next, are asked for a little at a time.
+            let behind = self.chunks.get(c + 1).map_or(&[][..], Vec::as_slice);
+            let mut turned_next = Ahead::new(other, turned, behind, |s| s.turned);
+            let turned_lines = turned_next.lines().div_ceil(calls);
             for first in (0..lists.len()).step_by(LISTS) {
                 let (lists, behind) = lists[first..].split_at(LISTS.min(lists.len() - first));
-                ask(from, &behind[..LISTS.min(behind.len())], segments, |s| s.list);
+                let mut lists_next = Ahead::new(from, &behind[..LISTS.min(behind.len())], segments, |s| s.list);
+                let list_lines = lists_next.lines().div_ceil(panels);
                 for (p, lanes) in turned.chunks(LANES).enumerate() {
+                    lists_next.ask(list_lines);
+                    turned_next.ask(turned_lines);
                     let outer = Outer {
                         from,
                         lists,
@@ -149,11 +156,38 @@ impl Side {
     }
 }
 
-/// Asks for the numbers of lists that come next: they are too short and too many for the machine to see it coming.
-fn ask(from: *const f32, lists: &[List], segments: &[Segment], side: impl Fn(&Segment) -> usize) {
-    for list in lists {
-        for s in segments {
-            (0..s.len).step_by(LINE).for_each(|at| micro::prefetch(from.wrapping_add(list.from + side(s) + at)));
+/// The lines of the cache with the numbers of some lists, to be asked for before they are read: lists are too short and too many
+/// for the machine to see it coming, and all lines at once would hold up what is being computed.
+struct Ahead<'a> {
+    from: *const f32,
+    lists: &'a [List],
+    segments: &'a [Segment],
+    side: fn(&Segment) -> usize,
+    /// The next line: its list, its segment, its first number.
+    next: (usize, usize, usize),
+}
+
+impl<'a> Ahead<'a> {
+    fn new(from: *const f32, lists: &'a [List], segments: &'a [Segment], side: fn(&Segment) -> usize) -> Ahead<'a> {
+        Ahead { from, lists, segments, side, next: (0, 0, 0) }
+    }
+
+    fn lines(&self) -> usize {
+        self.lists.len() * self.segments.iter().map(|s| s.len.div_ceil(LINE)).sum::<usize>()
+    }
+
+    /// Asks for so many more, as far as there are some.
+    fn ask(&mut self, lines: usize) {
+        for _ in 0..lines {
+            let (Some(list), Some(segment)) = (self.lists.get(self.next.0), self.segments.get(self.next.1)) else { return };
+            micro::prefetch(self.from.wrapping_add(list.from + (self.side)(segment) + self.next.2));
+            self.next.2 += LINE;
+            if self.next.2 >= segment.len {
+                self.next = (self.next.0, self.next.1 + 1, 0);
+            }
+            if self.next.1 == self.segments.len() {
+                self.next = (self.next.0 + 1, 0, 0);
+            }
         }
     }
 }

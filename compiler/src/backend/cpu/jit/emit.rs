@@ -106,7 +106,11 @@ const TABLE: Code = Code(3, 1, 0x25);
 enum Last {
     Reg(Reg),
     /// Behind an address, or one number there for all lanes.
-    At { base: u8, offset: i32, one: bool },
+    At {
+        base: u8,
+        offset: i32,
+        one: bool,
+    },
 }
 
 /// The mask that comparisons and choices go through.

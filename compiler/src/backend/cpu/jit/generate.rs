@@ -2,8 +2,8 @@
 
 use dynasmrt::{AssemblyOffset, DynasmApi, ExecutableBuffer, x64::Assembler};
 
-use super::steps::Steps;
 use super::emit::{self, Set};
+use super::steps::Steps;
 use super::{Moves, Run};
 use crate::kernel::Map;
 
