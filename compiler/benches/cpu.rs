@@ -86,37 +86,13 @@ fn best(mut f: impl FnMut(), times: usize) -> f64 {
     best.as_secs_f64()
 }
 
-/// Floating-point operations a second of twelve independent chains.
-#[cfg(target_arch = "x86_64")]
+/// Floating-point operations a second of independent chains.
 fn fma_rate() -> f64 {
-    use std::arch::x86_64::*;
-    #[target_feature(enable = "avx2,fma")]
-    fn chains(n: usize) -> f32 {
-        let mut a = [_mm256_set1_ps(1.0); 12];
-        let (m, c) = (_mm256_set1_ps(0.999_999), _mm256_set1_ps(1e-7));
-        for _ in 0..n {
-            for a in &mut a {
-                *a = _mm256_fmadd_ps(*a, m, c);
-            }
-        }
-        let mut total = _mm256_setzero_ps();
-        for a in a {
-            total = _mm256_add_ps(total, a);
-        }
-        _mm256_cvtss_f32(total)
-    }
-    if !is_x86_feature_detected!("fma") {
-        return f64::NAN;
-    }
-    let n = 100_000;
-    // SAFETY: the machine has the instructions.
-    let time = best(|| assert!(unsafe { chains(std::hint::black_box(n)) } > 0.0), 400);
-    (n * 12 * 16) as f64 / time
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn fma_rate() -> f64 {
-    f64::NAN
+    let kernels = micro::kernels::best();
+    let rounds = 100_000;
+    // SAFETY: the machine has been asked what it has.
+    let time = best(|| assert!(unsafe { (kernels.multiply_adds)(std::hint::black_box(rounds)) } > 0.0), 400);
+    (rounds * micro::peak::CHAINS * kernels.width * 2) as f64 / time
 }
 
 fn local(id: u32, strides: &[usize]) -> View {

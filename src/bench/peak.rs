@@ -1,11 +1,13 @@
 //! What this machine can do, measured beside everything else: multiply-adds in registers, a library's matrix product,
 //! exponentials.
 //!
-//! Plain loops over arrays of numbers, compiled for the instruction set of the machine.
+//! Multiply-adds are those of the micro-kernels, exponentials a plain loop compiled for the instruction set of the machine.
 
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+
+use micro::peak::CHAINS;
 
 /// Rates in billions a second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -45,15 +47,14 @@ fn together(threads: usize, work: impl Fn() + Sync) -> f64 {
     })
 }
 
-/// Chains of multiply-adds: enough to hide their latency, few enough for sixteen registers.
-const CHAINS: usize = 12;
-
 fn fma(threads: usize) -> f64 {
     const ROUNDS: usize = 20_000;
-    let operations = (ROUNDS * CHAINS * lanes() * 2) as f64;
+    let kernels = micro::kernels::best();
+    let operations = (ROUNDS * CHAINS * kernels.width * 2) as f64;
     operations / 1e9
         * together(threads, || {
-            black_box(multiply_adds(ROUNDS));
+            // SAFETY: the machine has been asked what it has.
+            black_box(unsafe { (kernels.multiply_adds)(black_box(ROUNDS)) });
         })
 }
 
@@ -117,43 +118,6 @@ macro_rules! for_this_machine {
     };
 }
 
-/// Numbers in a register of the machine.
-fn lanes() -> usize {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            return 16;
-        }
-        if is_x86_feature_detected!("avx2") {
-            return 8;
-        }
-    }
-    4
-}
-
-for_this_machine! {
-    fn multiply_adds(rounds: usize) -> f32 {
-        match lanes() {
-            16 => chains::<16>(rounds),
-            8 => chains::<8>(rounds),
-            _ => chains::<4>(rounds),
-        }
-    }
-}
-
-#[inline(always)]
-fn chains<const LANES: usize>(rounds: usize) -> f32 {
-    let mut sums = [[1f32; LANES]; CHAINS];
-    let (factor, term) = ([black_box(0.999_999f32); LANES], [black_box(1e-7f32); LANES]);
-    for _ in 0..rounds {
-        for sum in &mut sums {
-            // Written at once, it becomes one instruction.
-            *sum = std::array::from_fn(|lane| sum[lane].mul_add(factor[lane], term[lane]));
-        }
-    }
-    sums.iter().flatten().sum()
-}
-
 for_this_machine! {
     /// `2^n` by the exponent's bits, `e^r` for the rest: a polynomial for |r| <= ln 2 / 2.
     fn exponentials(from: &[f32], to: &mut [f32]) {
@@ -190,14 +154,5 @@ mod tests {
             let exact = f64::from(*x).exp();
             assert!((f64::from(*y) - exact).abs() <= 4e-7 * exact, "{x}: {y}, {exact}");
         }
-    }
-
-    #[test]
-    fn multiply_adds_do_what_they_say() {
-        const ROUNDS: usize = 1000;
-        let x = (0..ROUNDS).fold(1f32, |x, _| x.mul_add(0.999_999, 1e-7));
-        let mean = multiply_adds(ROUNDS) / (CHAINS * lanes()) as f32;
-        // The sum of all lanes is rounded, too.
-        assert!((mean - x).abs() < 2e-5 && x < 0.9992, "{mean}, {x}");
     }
 }

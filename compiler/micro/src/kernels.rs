@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::gemm::{self, Panels};
+use crate::peak;
 use crate::rows::{self, Outer, Segment, Sums};
 use crate::simd;
 use crate::strip::{self, Arg, Decay, DecayFn, Function, StripFn};
@@ -36,6 +37,10 @@ pub struct Kernels {
     pub turn: unsafe fn(&[*const f32; LANES], &[Segment], *mut f32),
     pub outer: unsafe fn(&Outer),
     pub sums: unsafe fn(&Sums),
+    /// Numbers in a vector.
+    pub width: usize,
+    /// So many rounds of [`peak::CHAINS`] multiply-adds of vectors.
+    pub multiply_adds: unsafe fn(usize) -> f32,
 }
 
 macro_rules! instruction_set {
@@ -82,6 +87,11 @@ macro_rules! instruction_set {
             $(#[target_feature(enable = $feature)])?
             unsafe fn sums(sums: &Sums) {
                 unsafe { rows::sums::<$simd>(sums) }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn multiply_adds(rounds: usize) -> f32 {
+                unsafe { peak::multiply_adds::<$simd>(rounds) }
             }
 
             fn one<F: Function>(splat: [bool; 3]) -> StripFn {
@@ -146,7 +156,17 @@ macro_rules! instruction_set {
                 }
             }
 
-            pub(super) static KERNELS: Kernels = Kernels { name: stringify!($name), strip, decay, panels, turn, outer, sums };
+            pub(super) static KERNELS: Kernels = Kernels {
+                name: stringify!($name),
+                strip,
+                decay,
+                panels,
+                turn,
+                outer,
+                sums,
+                width: <$simd as simd::Simd>::W,
+                multiply_adds,
+            };
         }
     };
 }

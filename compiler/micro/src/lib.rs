@@ -5,6 +5,7 @@
 pub mod gemm;
 pub mod kernels;
 pub mod math;
+pub mod peak;
 pub mod rows;
 pub mod simd;
 pub mod strip;
