@@ -7,6 +7,7 @@ use super::map::{self, MapCode, Needs, Scratch};
 use super::place::{Block, LINE, Place, WHOLE, Walk, Worker};
 use micro::gemm::Panels;
 use micro::kernels::Kernels;
+use micro::rows::Segment;
 
 /// A tile kernel, ready to run.
 #[derive(Debug)]
@@ -130,7 +131,7 @@ unsafe fn run(body: &[Code], blocks: Blocks, worker: &mut Worker, own: &mut Own,
             match code {
                 Code::Map(map) => blocks.each().for_each(|block| map.run(worker, block, &mut own.scratch)),
                 Code::Gemm(gemm) => gemm.run(blocks, worker, kernels),
-                Code::Copy(copy) => blocks.each().for_each(|block| copy.run(worker, block)),
+                Code::Copy(copy) => blocks.each().for_each(|block| copy.run(worker, block, kernels)),
                 Code::Sort(sort) => blocks.each().for_each(|block| sort.run(worker, block, &mut own.keys)),
                 Code::Gather(gather) => blocks.each().for_each(|block| gather.run(worker, block)),
                 Code::Scatter(scatter) => blocks.each().for_each(|block| scatter.run(worker, block)),
@@ -363,19 +364,34 @@ impl CopyCode {
 
     /// # Safety
     /// That of [`TileCode::run`].
-    unsafe fn run(&self, worker: &Worker, block: Block) {
+    unsafe fn run(&self, worker: &Worker, block: Block, kernels: &Kernels) {
         let (from, to) = (self.from.at(worker, block), self.to.at(worker, block));
         let (from_rows, to_rows) = (self.from_rows.of(block), self.to_rows.of(block));
         // A local has places for all lanes; elsewhere what is behind the last row is not ours.
         let local = !self.to.has_rows() && matches!(self.to_rows, RowOffsets::Unit);
-        // Lanes that are far from each other are gone through one after the other, each for a line of the cache.
         let (outer, inner, [from_step, to_step]) = self.walk.inner();
+        // Rows that have their entries side by side become entries that have their rows side by side, or the other way round.
+        let turns = match (&self.from_rows, &self.to_rows) {
+            (RowOffsets::Strided(_), RowOffsets::Unit) => from_step == 1,
+            (RowOffsets::Unit, RowOffsets::Strided(_)) => to_step == 1,
+            _ => false,
+        };
+        let turned = if turns && block.lanes == LANES { inner - inner % LANES } else { 0 };
         outer.each(|[from_at, to_at]| {
-            for first in (0..inner).step_by(LINE) {
-                let count = LINE.min(inner - first);
-                // SAFETY: entries of the two views, by the caller's contract.
-                unsafe {
-                    let (from, to) = (from.add(from_at + first * from_step), to.add(to_at + first * to_step));
+            // SAFETY: entries of the two views, by the caller's contract.
+            unsafe {
+                let (from, to) = (from.add(from_at), to.add(to_at));
+                for first in (0..turned).step_by(LANES) {
+                    let (from, to) = (from.add(first * from_step), to.add(first * to_step));
+                    match self.to_rows {
+                        RowOffsets::Unit => turn(kernels, from, |row| from_rows[row], to, |entry| entry * to_step),
+                        _ => turn(kernels, from, |entry| entry * from_step, to, |row| to_rows[row]),
+                    }
+                }
+                // Lanes that are far from each other are gone through one after the other, each for a line of the cache.
+                for first in (turned..inner).step_by(LINE) {
+                    let count = LINE.min(inner - first);
+                    let (from, to) = (from.add(first * from_step), to.add(first * to_step));
                     for lane in 0..block.lanes {
                         let (from, to) = (from.add(from_rows[lane]), to.add(to_rows[lane]));
                         (0..count).for_each(|i| *to.add(i * to_step) = *from.add(i * from_step));
@@ -386,6 +402,26 @@ impl CopyCode {
                 }
             }
         });
+    }
+}
+
+/// `to[i][j] = from[j][i]`, [`LANES`] times as many numbers; `from_at` and `to_at` say where the lines begin.
+///
+/// # Safety
+/// The lines are good for [`LANES`] numbers, and the machine has the kernels' instruction set.
+unsafe fn turn(
+    kernels: &Kernels,
+    from: *const f32,
+    from_at: impl Fn(usize) -> usize,
+    to: *mut f32,
+    to_at: impl Fn(usize) -> usize,
+) {
+    let lines = std::array::from_fn(|j| from.wrapping_add(from_at(j)));
+    let mut turned = [[0f32; LANES]; LANES];
+    // SAFETY: the caller's contract.
+    unsafe {
+        (kernels.turn)(&lines, &[Segment { list: 0, turned: 0, len: LANES }], turned.as_mut_ptr().cast());
+        turned.iter().enumerate().for_each(|(i, line)| *to.add(to_at(i)).cast() = *line);
     }
 }
 
