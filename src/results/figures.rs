@@ -1,6 +1,8 @@
 //! The figures of a report.
 
 use super::Results;
+use crate::experiment::file::plain;
+use crate::experiment::measured::FRAMES;
 use crate::experiment::summary::Row;
 use crate::figures::bars::{self, Group};
 use crate::figures::lines::{self, Axes, Curve, LEARNING, Point};
@@ -75,4 +77,21 @@ pub(crate) fn changes(results: &Results, task: &str) -> Option<Figure> {
             .into(),
         svg: bars::draw(&names, &changes.iter().map(group).collect::<Vec<_>>()),
     })
+}
+
+/// Moments of an episode of each method, of the seed with the highest return.
+pub(crate) fn episodes(results: &Results, task: &str) -> Vec<Figure> {
+    let mut found = Vec::new();
+    for method in results.methods() {
+        let own = results.runs.iter().zip(&results.folders).filter(|((r, _), _)| r.task == task && r.method == method);
+        let best = own.max_by(|((a, _), _), ((b, _), _)| a.gained.unwrap_or(f64::MIN).total_cmp(&b.gained.unwrap_or(f64::MIN)));
+        let Some(((run, _), Some(folder))) = best else { continue };
+        let Ok(svg) = std::fs::read_to_string(folder.join(FRAMES)) else { continue };
+        found.push(Figure {
+            name: format!("episode-{}-{task}", plain(method)),
+            caption: format!("An episode of {method}, seed {}: decisions, and the return so far.", run.seed),
+            svg,
+        });
+    }
+    found
 }
