@@ -83,6 +83,9 @@ pub(crate) fn traces(trace: &Trace, names: &[&str]) -> Option<Figure> {
     })
 }
 
+/// Points of a group that are drawn at most; the components are those of all.
+const DRAWN: usize = 500;
+
 /// Principal components of the values of a name, over all steps of some groups of episodes.
 pub(crate) fn embedding(name: &str, groups: &[(&str, &[Trace])]) -> Option<Figure> {
     let of = |traces: &[Trace]| traces.iter().filter_map(|t| t.values.get(name)).flatten().cloned().collect::<Vec<_>>();
@@ -95,7 +98,8 @@ pub(crate) fn embedding(name: &str, groups: &[(&str, &[Trace])]) -> Option<Figur
     let mut clouds = Vec::new();
     for (label, points) in &counted {
         let rest = placed.split_off(points.len());
-        clouds.push(Cloud { name: label.to_string(), points: placed });
+        let every = placed.len().div_ceil(DRAWN).max(1);
+        clouds.push(Cloud { name: label.to_string(), points: placed.into_iter().step_by(every).collect() });
         placed = rest;
     }
     Some(Figure {

@@ -63,7 +63,9 @@ pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
     let points = || curves.iter().flat_map(|c| &c.points);
     let last = points().map(|p| p.at).fold(1.0, f64::max);
     let low = points().map(|p| p.least).fold(0.0, f64::min);
-    let high = points().map(|p| p.most).fold(low + 1e-9, f64::max);
+    let high = points().map(|p| p.most).fold(low, f64::max);
+    // Where nothing moves, any scale will do.
+    let high = if high - low > 1e-9 { high } else { low + 1.0 };
     let (left, right, above, bottom) = MARGIN;
     let top = above + ROW * curves.len().div_ceil(NAMES) as f64;
     let x = |at: f64| left + at / last * (SIZE.0 - left - right);
@@ -93,6 +95,11 @@ pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
         let _ = writeln!(svg, "<polygon points=\"{up} {down}\" fill=\"{colour}\" fill-opacity=\"0.15\"/>");
         let line = path(&|p| p.mean, &mut curve.points.iter());
         let _ = writeln!(svg, "<polyline points=\"{line}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>");
+        // A line of one point is none.
+        if let [only] = curve.points[..] {
+            let (cx, cy) = (x(only.at), y(only.mean));
+            let _ = writeln!(svg, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"4\" fill=\"{colour}\"/>");
+        }
         let at = above + 6.0 + ROW * (i / NAMES) as f64;
         let from = left + (i % NAMES) as f64 * (SIZE.0 - left - right) / NAMES as f64;
         let beside = from + 16.0;
