@@ -267,6 +267,7 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     ends(wmc(&["report", "--markdown"]).arg(&place).arg(folder.path().join("results/results.json")), 0);
     let again = fs::read_to_string(&place).unwrap();
     assert!(again.contains("What people say.") && again.contains("slice-conjugate.svg"), "{again}");
+    assert!(again.contains("results/episode-sac-cartpole_swingup.svg"), "{again}");
     let tables = |text: &str| text.lines().filter(|l| l.starts_with('|')).map(String::from).collect::<Vec<_>>();
     assert_eq!(tables(&first), tables(&again));
 }

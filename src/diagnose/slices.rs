@@ -8,7 +8,7 @@ use crate::figures::contours::{self, Field};
 use crate::results::figures::Figure;
 
 /// Points along each axis.
-const POINTS: usize = 41;
+const POINTS: usize = 33;
 /// Points of episodes that are drawn at most.
 const DRAWN: usize = 500;
 

@@ -44,7 +44,7 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
     for task in results.tasks() {
         let drawn = [Some(figures::learning(results, task)), figures::rollouts(results, task), figures::changes(results, task)];
         let _ = writeln!(text, "## {task}\n");
-        for figure in drawn.into_iter().flatten().chain(figures::episodes(results, task)) {
+        for figure in drawn.into_iter().flatten().chain(figures::episodes(results, task, Some(folder))) {
             let _ = writeln!(text, "![{}]({beside}/{}.svg)\n\n{}\n", figure.name, figure.name, figure.caption);
             all.push(figure);
         }

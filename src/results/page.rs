@@ -24,7 +24,7 @@ pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
     for task in results.tasks() {
         let _ = writeln!(body, "<h2>{}</h2>", escaped(task));
         let found = [Some(figures::learning(results, task)), figures::rollouts(results, task), figures::changes(results, task)];
-        for figure in found.into_iter().flatten().chain(figures::episodes(results, task)) {
+        for figure in found.into_iter().flatten().chain(figures::episodes(results, task, None)) {
             let (svg, caption) = (&figure.svg, escaped(&figure.caption));
             let _ = writeln!(body, "<figure id=\"{}\">{svg}<figcaption>{caption}</figcaption></figure>", escaped(&figure.name));
             all.push(figure);
