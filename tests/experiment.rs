@@ -189,13 +189,41 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
             assert!(diagnosis[kind][whose]["absolute"].as_f64().unwrap() > 0.0, "{said}");
         }
     }
-    assert_eq!(diagnosis["coupling"]["crossings"].as_array().unwrap().len(), 19);
+    let crossings = diagnosis["coupling"]["crossings"].as_array().unwrap();
+    assert_eq!(crossings.len(), 51);
+    // Fewer and fewer steps cross contours that are further and further apart.
+    for rate in ["strong", "weak"] {
+        assert!(crossings.windows(2).all(|w| w[0][rate].as_f64() >= w[1][rate].as_f64()), "{said}");
+    }
+    // The terms of a step add up, but for what is of third order; and a step has a derivative.
+    for kind in ["no action", "policy"] {
+        let stability = &diagnosis["stability"][kind];
+        let term = |name: &str| stability["terms"][name].as_f64().unwrap();
+        assert!(term("change") > 0.0 && term("rest") < 0.2 * (term("push") + term("leak") + term("curvature")), "{stability}");
+        let factor = |name: &str| stability["expansion"][name].as_f64().unwrap();
+        assert!(factor("most") >= factor("largest") && factor("largest") >= factor("along"), "{stability}");
+        assert!(factor("along") > 0.0 && factor("largest") < 100.0, "{stability}");
+    }
+    assert_eq!(diagnosis["stability"]["no action"]["terms"]["push"].as_f64(), Some(0.0));
     // Without action nothing is pushed.
     assert_eq!(diagnosis["means"]["push"]["no action"].as_f64(), Some(0.0));
     assert!(diagnosis["means"]["residual"]["policy"].as_f64().unwrap() > 0.0, "{said}");
-    for name in
-        ["energy.svg", "simulator.png", "traces.svg", "embedding-q.svg", "embedding-c.png", "crossings.svg", "value-residual.svg"]
-    {
+    for name in [
+        "energy.svg",
+        "simulator.png",
+        "energy-policy.svg",
+        "traces.svg",
+        "traces-free.svg",
+        "embedding-q.svg",
+        "embedding-c.png",
+        "crossings.svg",
+        "value-residual.svg",
+        "slice-conjugate.svg",
+        "slice-other.png",
+        "stability-free.svg",
+        "stability-policy.svg",
+        "expansion.svg",
+    ] {
         assert!(run.join("diagnosis").join(name).is_file(), "{name}");
     }
     // A model without an energy has nothing to diagnose.
@@ -204,10 +232,44 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     let page = folder.path().join("report.html");
     ends(wmc(&["report"]).arg(&out).arg("-o").arg(&page), 0);
     let html = fs::read_to_string(&page).unwrap();
-    for part in ["Imagined against real", "Energy of HaM-World (small)", "58.9", "rollouts-cartpole_swingup", "lift area"] {
+    for part in [
+        "Imagined against real",
+        "Energy of HaM-World (small)",
+        "58.9",
+        "rollouts-cartpole_swingup",
+        "lift area",
+        "curvature",
+        "expansion of a step",
+        "episode-sac-cartpole_swingup",
+    ] {
         assert!(html.contains(part), "{part}");
     }
     opens(&page);
+
+    // The same for a repository, and once more from what that keeps.
+    let place = folder.path().join("results.md");
+    ends(wmc(&["report", "--markdown"]).arg(&place).arg(&out), 0);
+    let first = fs::read_to_string(&place).unwrap();
+    for part in [
+        "| cartpole_swingup | HaM-World (small) | 58.9 |",
+        "`mse[3]`",
+        "mass=0.7",
+        "no action",
+        "results/learning-cartpole_swingup.svg",
+        "wmc train models/sac.wm",
+    ] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    for figure in first.split("](results/").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+        assert!(folder.path().join("results").join(figure).is_file(), "{figure}");
+    }
+    fs::write(folder.path().join("results/account.md"), "What people say.").unwrap();
+    ends(wmc(&["report", "--markdown"]).arg(&place).arg(folder.path().join("results/results.json")), 0);
+    let again = fs::read_to_string(&place).unwrap();
+    assert!(again.contains("What people say.") && again.contains("slice-conjugate.svg"), "{again}");
+    assert!(again.contains("results/episode-sac-cartpole_swingup.svg"), "{again}");
+    let tables = |text: &str| text.lines().filter(|l| l.starts_with('|')).map(String::from).collect::<Vec<_>>();
+    assert_eq!(tables(&first), tables(&again));
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_run_is_used_by_the_other_commands() {
     let run = folder.path().join("run");
     let set = ["steps=120", "seed_steps=50", "eval_every=60", "length=30"];
     let told = text(&ends(&mut train(&run, &set), 0).stdout);
-    for word in ["step      60", "step     120", "120 of 120 decisions, 71 updates", "area under the curve", "decision"] {
+    for word in ["step      60", "step     120", "120 of 120 decisions, 71 updates", "area under the curve", "decision", "99 %"] {
         assert!(told.contains(word), "`{word}` is not in\n{told}");
     }
     // Again into the same folder: no.
@@ -123,6 +123,13 @@ fn a_run_is_used_by_the_other_commands() {
     refuses(wmc(&["eval", "--ood", "friction=2"]).arg(&run), &["no contacts"]);
     refuses(wmc(&["eval", "--task", "cartpole-swingup"]).arg(&run), &["observations of 5 numbers"]);
     assert!(text(&ends(wmc(&["rollout"]).arg(&run), 0).stdout).contains("foresight"));
+
+    let frames = folder.path().join("frames.svg");
+    ends(wmc(&["eval", "--frames"]).arg(&frames).arg(&run), 0);
+    // Eight moments in one drawing, the last one after 30 decisions.
+    let drawn = fs::read_to_string(&frames).unwrap();
+    assert!(drawn.matches("<svg").count() == 9 && drawn.contains(">30: "), "{drawn}");
+    refuses(wmc(&["eval", "--frames", "frames.gif"]).arg(&run), &["frames.gif", ".svg or .png"]);
 
     let svg = folder.path().join("curves.svg");
     ends(wmc(&["plot"]).arg(&run).arg("-o").arg(&svg), 0);

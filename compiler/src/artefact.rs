@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::backend::cube::Emitted;
-use crate::ir::{self, Graph};
+use crate::ir::{self, Graph, Op};
 use crate::kernel::fuse::{FuseError, Level, fuse};
 use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{self, text};
@@ -56,7 +56,7 @@ pub struct Artefact {
 /// One entry point, compiled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryPoint {
-    /// Names, roles and shapes of inputs and outputs: the graph program without its graph.
+    /// Names, roles and shapes of inputs and outputs: the graph program, of whose graph only the results that are inputs are left.
     pub interface: ir::Program,
     /// Operations that the graph had.
     pub operations: usize,
@@ -106,6 +106,19 @@ struct Stored {
     emitted: Vec<Emitted>,
 }
 
+/// What stays of a graph: which results are inputs as they are. Whoever calls the program must know it of `r[t-1]`, which it
+/// brings along only afterwards.
+fn passed_on(graph: &Graph) -> Graph {
+    let mut kept = Graph::default();
+    for result in &graph.results {
+        let node = graph.node(*result);
+        let op = if let Op::Input(n) = node.op { Op::Input(n) } else { Op::Const(0.0) };
+        let id = kept.push(op, node.axes.clone(), node.span);
+        kept.results.push(id);
+    }
+    kept
+}
+
 impl EntryPoint {
     /// Compiles an entry point of a model.
     pub fn compile(model: &Model, entry: Entry, batch: Option<usize>, level: Level) -> Result<EntryPoint, CompileError> {
@@ -119,7 +132,7 @@ impl EntryPoint {
         let kernels = fuse(&graph, level)?;
         verify(&kernels)?;
         let operations = graph.counts().values().sum();
-        graph.graph = Graph::default();
+        graph.graph = passed_on(&graph.graph);
         Ok(EntryPoint { interface: graph, operations, kernels, emitted: Vec::new() })
     }
 

@@ -39,6 +39,9 @@ pub struct Manifest {
     pub counters: Counters,
     /// Rows that the experience has seen.
     pub seen: u64,
+    /// How long the training took up to here.
+    #[serde(default)]
+    pub seconds: f64,
 }
 
 /// Writes a checkpoint into a folder of them, and removes those that are too old.
@@ -237,5 +240,6 @@ pub fn manifest(snapshot: &Snapshot, model: &str, instruction_set: &str, log: u6
         log,
         counters: snapshot.counters.clone(),
         seen: snapshot.experience.total,
+        seconds: 0.0,
     }
 }

@@ -44,6 +44,10 @@ pub enum Error {
     Observation { found: usize, wanted: usize },
     #[error("the observation is not finite: its entry {0} is no number")]
     ObservationNotFinite(usize),
+    #[error("the reward is not finite: {0}")]
+    RewardNotFinite(f64),
+    #[error("the model decides by the reward of the step before, which was not told")]
+    Untold,
     #[error("{}: {reason}", path.display())]
     File { path: PathBuf, reason: String },
     #[error("`{}` is no run: {reason}", path.display())]

@@ -215,6 +215,13 @@ impl Experience {
         }
     }
 
+    /// How many of the `most` rows before one may be its past.
+    pub fn past(&self, row: u64, most: usize) -> usize {
+        let there = (row - self.oldest()) as usize;
+        let own = if self.cross { there } else { there.min(self.place(row)) };
+        own.min(most)
+    }
+
     /// Whether there are segments to sample. None is an error once there should be some.
     pub fn ready(&self) -> Result<bool, Error> {
         match self.ends {

@@ -31,6 +31,7 @@ impl Learner {
     pub fn new(model: &Model, state: &State, compute: Compute) -> Result<Learner, Error> {
         let mut program = Program::new(model, Entry::TrainStep, None, compute)?;
         program.load(state, &KEPT)?;
+        program.begin(state)?;
         program.executable.prepare()?;
         let mut numbers = Vec::new();
         for kind in ["loss", "objective", "metric"] {
@@ -60,6 +61,11 @@ impl Learner {
     pub fn data(&self) -> Vec<(usize, String, Vec<usize>)> {
         let inputs = [Role::Data, Role::Record].into_iter().flat_map(|r| self.program.with_role(r));
         inputs.map(|(n, name)| (n, name.to_string(), self.program.shape(n))).collect()
+    }
+
+    /// What segments start with.
+    pub(crate) fn program_mut(&mut self) -> &mut Program {
+        &mut self.program
     }
 
     /// The place of one of them.

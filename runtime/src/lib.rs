@@ -19,6 +19,7 @@
 pub mod actor;
 pub mod cache;
 pub mod checkpoint;
+mod context;
 pub mod device;
 pub mod diagnose;
 pub mod doctor;

@@ -53,7 +53,7 @@ impl Policy {
     /// The action for an observation, in the task's range of -1..1. What was remembered of the observations before it counts.
     pub fn plan(&mut self, observation: &[f64]) -> Result<Vec<f64>, Error> {
         if !self.told && !self.first {
-            return Err(Error::Unsupported("the model decides by the reward of the step before, which was not told".into()));
+            return Err(Error::Untold);
         }
         self.actor.show(0, observation, self.first)?;
         self.actor.decide(self.seed, self.step)?;
@@ -63,8 +63,16 @@ impl Policy {
         Ok(to_task(&self.model, self.actor.action(0)).into_iter().map(|a| a.clamp(-1.0, 1.0)).collect())
     }
 
+    /// Whether decisions depend on what followed from the one before, which [`Policy::outcome`] tells.
+    pub fn needs_outcome(&self) -> bool {
+        self.actor.reads_outcomes()
+    }
+
     /// What followed from the last decision. Models that do not read it at t-1 need not be told.
     pub fn outcome(&mut self, reward: f64, terminal: bool) -> Result<(), Error> {
+        if !(reward as f32).is_finite() {
+            return Err(Error::RewardNotFinite(reward));
+        }
         self.actor.outcome(0, reward, terminal)?;
         self.told = true;
         Ok(())

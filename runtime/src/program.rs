@@ -55,6 +55,20 @@ impl Program {
         Program::open(graph, &kernels, compute)
     }
 
+    /// The part of an entry point whose outputs have a prefix. Values of equations in `given` are the caller's, by name.
+    pub(crate) fn part(model: &Model, entry: Entry, prefix: &str, given: &[String], compute: Compute) -> Result<Program, Error> {
+        let given = given.iter().cloned().collect();
+        let mut graph = lower(model, entry, Options { given, ..Options::default() })?;
+        let wanted: Vec<bool> = graph.outputs.iter().map(|o| o.name.starts_with(prefix)).collect();
+        let mut kept = wanted.iter();
+        graph.outputs.retain(|_| kept.next() == Some(&true));
+        let mut kept = wanted.iter();
+        graph.graph.results.retain(|_| kept.next() == Some(&true));
+        compiler::simplify::simplify(&mut graph);
+        let kernels = fuse(&graph, compute.level).map_err(|e| Error::Kernels(e.to_string()))?;
+        Program::open(graph, &kernels, compute)
+    }
+
     /// One that was compiled before.
     pub(crate) fn compiled(entry: &EntryPoint, compute: Compute) -> Result<Program, Error> {
         Program::open(entry.interface.clone(), &entry.kernels, compute)
@@ -124,6 +138,18 @@ impl Program {
                 return Err(Error::Misfit(format!("`{name}` has the shape {:?} and should have {shape:?}", found.shape)));
             }
             self.executable.input_mut(input)?.copy_from_slice(&found.data);
+        }
+        Ok(())
+    }
+}
+
+impl Program {
+    /// Gives every sample the carries that the model starts with.
+    pub(crate) fn begin(&mut self, state: &State) -> Result<(), Error> {
+        let carries: Vec<(usize, String)> = self.with_role(Role::Carry).map(|(n, name)| (n, name.to_string())).collect();
+        for (input, name) in carries {
+            let Some(start) = state.get(&name).filter(|t| !t.data.is_empty()) else { continue };
+            self.executable.input_mut(input)?.chunks_mut(start.data.len()).for_each(|row| row.copy_from_slice(&start.data));
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub enum Line {
         mean: f64,
         /// The area under the curve so far, divided by the steps.
         auc: f64,
-        /// Since the start or the last resumption.
+        /// Of training up to here, what came between a stop and a resumption left out.
         seconds: f64,
     },
 }

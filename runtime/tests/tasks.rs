@@ -6,6 +6,7 @@ use dsl::hir::Setting;
 use runtime::tasks::cartpole::Cartpole;
 use runtime::tasks::mujoco::{Dmc, Installed, Start, described, install};
 use runtime::tasks::reacher::Reacher;
+use runtime::tasks::scene::{Part, Shape};
 use runtime::tasks::suite::{self, TASKS};
 use runtime::tasks::{Environment, Perturbation, Settings, Task};
 use safetensors::SafeTensors;
@@ -195,6 +196,62 @@ fn perturbations_change_what_happens() {
     assert!(Perturbation::parse("mass=0").is_err() && Perturbation::parse("mask=2").is_err());
     assert!(Perturbation::parse("wind=1").is_err() && Perturbation::parse("mass").is_err());
     assert_eq!(Perturbation::parse("delay=2"), Ok(Perturbation::Delay(2)));
+}
+
+/// A reset of Finger sets the damping of its hinge.
+#[test]
+fn damping_is_changed_also_where_a_reset_sets_it() {
+    let Some(installed) = mujoco() else { return };
+    let spin = |changes: &[Perturbation]| {
+        let mut task = Dmc::open("finger_spin", &installed).unwrap();
+        changes.iter().for_each(|change| task.perturb(*change).unwrap());
+        task.reset(5).unwrap();
+        let before = task.velocity()[2];
+        (0..5).for_each(|_| _ = task.step(&[0.0; 2]).unwrap());
+        (before, task.velocity()[2])
+    };
+    let kicked = Perturbation::Kick(5.0);
+    let ((a, damped), (b, free)) = (spin(&[kicked]), spin(&[kicked, Perturbation::Damping(0.0)]));
+    assert!(a == b && a != 0.0);
+    assert!(free.abs() > damped.abs(), "{a} {damped} {free}");
+}
+
+#[test]
+fn every_task_can_be_seen() {
+    for (name, settings) in all() {
+        let mut task = Environment::new(suite::task(&name, &settings).unwrap(), settings.clone(), 3).unwrap();
+        let before = task.scene().unwrap();
+        (0..5).for_each(|i| _ = task.step(action(&task, i)).unwrap());
+        let after = task.scene().unwrap();
+        assert_ne!(before, after, "{name}");
+        for shape in before.shapes.iter().chain(&after.shapes) {
+            let (low, high) = shape.form.bounds();
+            assert!(
+                [low, high].concat().iter().all(|x| x.abs() < 100.0) && low[0] < high[0] && low[1] < high[1],
+                "{name}: {shape:?}"
+            );
+        }
+    }
+}
+
+/// The embedded reacher and MuJoCo's look the same.
+#[test]
+fn a_scene_of_mujoco_is_where_its_bodies_are() {
+    let Some(installed) = mujoco() else { return };
+    let mut task = Dmc::open("reacher_easy", &installed).unwrap();
+    task.start(Start { position: &[0.3, -0.8], velocity: &[0.0; 2], warm_start: &[0.0; 2], target: [0.1, -0.05] });
+    let mut own = Reacher::default();
+    own.restore(&[0.3, -0.8, 0.0, 0.0, 0.1, -0.05]).unwrap();
+    let (theirs, ours) = (task.scene().unwrap(), own.scene().unwrap());
+    // Target, arm, hand and finger.
+    for shape in ours.shapes.iter().filter(|s| s.part != Part::World) {
+        let near = |other: &&Shape| {
+            let ((a, b), (c, d)) = (shape.form.bounds(), other.form.bounds());
+            [a, b].concat().iter().zip([c, d].concat()).all(|(x, y)| (x - y).abs() < 1e-6)
+        };
+        assert!(theirs.shapes.iter().any(|other| near(&other)), "{shape:?} {theirs:?}");
+    }
+    assert!(theirs.shapes.iter().any(|s| s.part == Part::Target));
 }
 
 #[test]

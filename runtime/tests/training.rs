@@ -229,6 +229,24 @@ fn acting_may_read_the_reward_of_the_step_before() {
     assert!(decide(None).unwrap_err().to_string().contains("was not told"));
 }
 
+/// Segments with a past: other updates than without it, the same after a pause.
+#[test]
+fn training_may_start_segments_with_what_came_before_them() {
+    let dims = [("S", 4), ("H", 3), ("B", 4), ("T", 4)];
+    let set = [("seed_steps", "20"), ("steps", "80"), ("length", "15"), ("eval_every", "40")];
+    let with = |context: u32| {
+        let text = STARTER.replace("replay(capacity = 10_000)", &format!("replay(capacity = 10_000, context = {context})"));
+        config(&text, "pendulum_swingup", &dims, &set)
+    };
+    let whole = train(&mut Trainer::new(with(3)).unwrap(), 80);
+    let half = train(&mut Trainer::new(with(3)).unwrap(), 33);
+    let mut again = Trainer::new(with(3)).unwrap();
+    again.restore(&half).unwrap();
+    assert_eq!(train(&mut again, 80), whole);
+    let without = train(&mut Trainer::new(with(0)).unwrap(), 80);
+    assert_ne!(whole.learnt["param.move.0.weight"], without.learnt["param.move.0.weight"]);
+}
+
 #[test]
 fn a_run_is_trained_by_one_process_at_a_time() {
     let folder = tempfile::tempdir().unwrap();

@@ -117,7 +117,7 @@ fn measure(run: &mut Run, arguments: &TrainLoop) -> Result<Document, Error> {
     let train = &mut run.config.train;
     (train.seed_steps, train.steps, train.eval_every) = (fill, end + 1, end + 1);
     let mut trainer = Trainer::new(run.config.clone())?;
-    let mut journal = Journal::open(run, 0, end + 1)?;
+    let mut journal = Journal::open(run, 0, 0.0, end + 1)?;
     let mut until = |trainer: &mut Trainer, step: u64| -> Result<Reading, Error> {
         while trainer.step() < step {
             let report = trainer.advance()?;

@@ -69,7 +69,8 @@ pub(crate) struct Train {
 Examples:
   wmc eval runs/hamworld_small-cartpole_swingup-7 --episodes 10
   wmc eval runs/hamworld_small-cartpole_swingup-7 --ood all
-  wmc eval runs/hamworld_small-cartpole_swingup-7 --ood mass=0.7 --ood delay=2")]
+  wmc eval runs/hamworld_small-cartpole_swingup-7 --ood mass=0.7 --ood delay=2
+  wmc eval runs/hamworld_small-cartpole_swingup-7 --frames frames.svg")]
 pub(crate) struct Eval {
     #[command(flatten)]
     pub(crate) of: Episodes,
@@ -82,6 +83,10 @@ pub(crate) struct Eval {
     /// tested under, one after the other
     #[arg(long, value_name = "CHANGE")]
     pub(crate) ood: Vec<String>,
+
+    /// Draw moments of an episode on the task as it is
+    #[arg(long, value_name = "OUT.svg|OUT.png")]
+    pub(crate) frames: Option<PathBuf>,
 }
 
 /// Decide with a trained model
@@ -231,15 +236,21 @@ pub(crate) struct Experiment {
 #[command(after_help = "\
 Examples:
   wmc report runs/main -o report.html
-  wmc report runs/sac-* runs/ppo-* -o both.html --figures figures      each figure also as SVG and PNG")]
+  wmc report runs/sac-* runs/ppo-* -o both.html --figures figures      each figure also as SVG and PNG
+  wmc report runs/main --markdown docs/results.md                      for a repository: docs/results has figures and numbers
+  wmc report docs/results/results.json --markdown docs/results.md      the same again")]
 pub(crate) struct ReportPage {
-    /// Folders of runs, or folders that have runs in them
+    /// Folders of runs, folders that have runs in them, or a results.json of `--markdown`
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// Where the page is written
-    #[arg(long, short, value_name = "OUT.html", default_value = "report.html")]
-    pub(crate) out: PathBuf,
+    /// Where the page is written; otherwise report.html, or nowhere with `--markdown`
+    #[arg(long, short, value_name = "OUT.html")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Write the tables as Markdown, too, with figures and what the page can be written from again in a folder of the same name
+    #[arg(long, value_name = "OUT.md")]
+    pub(crate) markdown: Option<PathBuf>,
 
     /// A folder for the figures by themselves
     #[arg(long, value_name = "DIR")]

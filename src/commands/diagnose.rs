@@ -12,8 +12,9 @@ use serde::Serialize;
 use crate::cli::Diagnose;
 use crate::commands::report::draw;
 use crate::commands::{help_for, newest, open_episodes};
-use crate::diagnose::drawn;
 use crate::diagnose::energy::{self, Coupling, Drift, Pushed};
+use crate::diagnose::stability::{self, Stability};
+use crate::diagnose::{drawn, single, slices};
 use crate::output::{Exit, Output};
 use crate::results::figures::Figure;
 
@@ -31,6 +32,8 @@ struct Document {
     means: BTreeMap<String, BTreeMap<String, f64>>,
     /// Of the policy's steps; null where the model has no `push`.
     coupling: Option<Coupling>,
+    /// By kind of episodes: what the model's step changes the energy by, and how far it pulls states apart.
+    stability: BTreeMap<String, Stability>,
     /// Files beside this one, and what they show.
     figures: Vec<(String, String)>,
 }
@@ -90,25 +93,46 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
     let kicked =
         format!("joints kicked within ±{}, no damping; means over episodes and bands from the least to the most", arguments.kick);
     let mut figures = vec![
-        drawn::over_time("energy", "energy", &format!("The model's energy: {kicked}."), &of(energies)),
-        drawn::over_time("simulator", "energy", &format!("The simulator's own energy: {kicked}."), &of(simulated)),
+        drawn::over_time("energy", "energy", &format!("The model's energy: {kicked}."), &of(energies)[..2]),
+        drawn::over_time("simulator", "energy", &format!("The simulator's own energy: {kicked}."), &of(simulated)[..2]),
+        drawn::over_time(
+            "energy-policy",
+            "energy",
+            "The model's energy along episodes of the policy, on the task as it is.",
+            &of(energies)[2..],
+        ),
     ];
     figures.extend(policy.first().and_then(|trace| drawn::traces(trace, &["q", "p"])));
-    let names: BTreeSet<&String> = nobody.iter().flat_map(|t| t.values.keys()).collect();
-    figures.extend(names.iter().filter_map(|name| drawn::embedding(name, &groups)));
+    figures.extend(drawn::first_coordinates(&nobody, &["q", "p"], &format!("The first coordinates without action: {kicked}.")));
+    figures.extend(slices::slices(&mut diagnostics, &policy)?);
+    let names: BTreeSet<String> = nobody.iter().flat_map(|t| t.values.keys().cloned()).collect();
+    // Of what is the model's state; of all values where it does not say what that is.
+    let state: BTreeSet<String> = diagnostics.state().into_iter().map(|(name, _)| name).collect();
+    let embedded = if state.is_empty() { &names } else { &state };
+    figures.extend(embedded.iter().filter_map(|name| drawn::embedding(name, &groups)));
     let mut means = BTreeMap::new();
     for name in names {
-        let found = groups.map(|(kind, traces)| (kind, traces.iter().filter_map(|t| single(t, name)).collect::<Vec<_>>()));
+        let found = groups.map(|(kind, traces)| (kind, traces.iter().filter_map(|t| single(t, &name)).collect::<Vec<_>>()));
         let mean = |(kind, all): &(&str, Vec<Vec<f64>>)| Some((kind.to_string(), energy::mean(all.iter().flatten().copied())?));
         let by_kind: BTreeMap<String, f64> = found.iter().filter_map(mean).collect();
         if by_kind.is_empty() {
             continue;
         }
-        if name != "energy" {
-            figures.push(drawn::over_time(&format!("value-{name}"), name, &format!("{name}: {kicked}."), &found));
+        // Those of the energy's balance have figures of their own.
+        if name != "energy" && !stability::TERMS.contains(&name.as_str()) {
+            figures.push(drawn::over_time(&format!("value-{name}"), &name, &format!("{name}: {kicked}."), &found));
         }
-        means.insert(name.clone(), by_kind);
+        means.insert(name, by_kind);
     }
+    let mut stability = BTreeMap::new();
+    let mut stretched = Vec::new();
+    for (kind, file, traces) in [("no action", "free", &nobody), ("policy", "policy", &policy)] {
+        figures.extend(drawn::terms(file, kind, traces));
+        let expansion = traces.first().map_or(Ok(None), |trace| diagnostics.expansion(trace))?;
+        stability.extend(stability::stability(traces, expansion.as_ref()).map(|found| (kind.to_string(), found)));
+        stretched.extend(expansion.map(|found| (kind, found)));
+    }
+    figures.extend(drawn::expansion(&stretched));
     figures.extend(coupling.as_ref().and_then(drawn::crossings));
     let document = Document {
         model: run.started.model.clone(),
@@ -120,14 +144,10 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
         policy: pair(&policy),
         means,
         coupling,
+        stability,
         figures: figures.iter().map(|f| (format!("{}.svg", f.name), f.caption.clone())).collect(),
     };
     Ok((document, figures))
-}
-
-/// A value of one number along each episode.
-fn single(trace: &Trace, name: &str) -> Option<Vec<f64>> {
-    trace.values.get(name)?.iter().map(|x| if let [x] = x[..] { Some(f64::from(x)) } else { None }).collect()
 }
 
 fn energies(traces: &[Trace]) -> Vec<Vec<f64>> {
@@ -162,6 +182,19 @@ impl Document {
         for (name, kinds) in self.means.iter().filter(|(name, _)| *name != "energy") {
             let shown: Vec<String> = kinds.iter().map(|(kind, x)| format!("{kind} {x:.4}")).collect();
             text += &format!("mean {name}: {}\n", shown.join(", "));
+        }
+        for (kind, found) in &self.stability {
+            let terms: Vec<String> =
+                stability::TERMS.iter().filter_map(|t| Some(format!("{t} {:.5}", found.terms.get(*t)?))).collect();
+            if !terms.is_empty() {
+                text += &format!("a step changes the energy by, {kind}: {}\n", terms.join(", "));
+            }
+            if let Some(e) = &found.expansion {
+                text += &format!(
+                    "a step pulls states apart by, {kind}: {:.3} at most on average, {:.3} along the episode\n",
+                    e.largest, e.along
+                );
+            }
         }
         if let Some(coupling) = &self.coupling {
             let number = |x: Option<f64>| x.map_or("-".to_string(), |x| format!("{x:.3}"));

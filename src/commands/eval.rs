@@ -1,5 +1,7 @@
 //! `wmc eval`: episodes of a trained model, on its task or on one that was changed.
 
+use std::path::Path;
+
 use runtime::Error;
 use runtime::run::Run;
 use runtime::tasks::Perturbation;
@@ -7,6 +9,8 @@ use runtime::train::{Evaluation, Evaluator, Snapshot};
 
 use crate::cli::Eval;
 use crate::commands::{help_for, newest, open_episodes};
+use crate::figures::frames::{self, Frame};
+use crate::figures::picture;
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Eval, out: &mut Output) -> Exit {
@@ -24,9 +28,43 @@ pub(crate) fn run(arguments: &Eval, out: &mut Output) -> Exit {
     };
     let mut evaluated = |change, evaluation: &Evaluation| say(&run, change, evaluation, arguments.of.json, out);
     match evaluate(&run, &snapshot, arguments.of.episodes, arguments.of.seed, &changes, &mut evaluated) {
-        Ok(()) => Exit::Fine,
+        Ok(()) => {}
         Err(error) => {
             out.error(&error.to_string(), &help_for(&error, &run.sources));
+            return Exit::Bad;
+        }
+    }
+    match &arguments.frames {
+        Some(path) => draw_frames(&run, &snapshot, arguments.of.seed, path, out),
+        None => Exit::Fine,
+    }
+}
+
+/// Moments of an episode, of which there are this many.
+const FRAMES: usize = 8;
+
+/// Draws one episode.
+fn draw_frames(run: &Run, snapshot: &Snapshot, seed: u64, path: &Path, out: &mut Output) -> Exit {
+    let mut config = run.config.clone();
+    config.seed = seed;
+    let progress = snapshot.counters.step as f64 / config.train.steps as f64;
+    let found = match runtime::diagnose::frames(&config, &snapshot.learnt, progress, FRAMES) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            out.error(&format!("the task `{}` does not say what it looks like", config.task), "leave `--frames` out");
+            return Exit::Bad;
+        }
+        Err(error) => {
+            out.error(&error.to_string(), &help_for(&error, &run.sources));
+            return Exit::Bad;
+        }
+    };
+    let frame = |(step, gained, scene)| Frame { label: format!("{step}: {gained:.1}"), scene };
+    let frames: Vec<Frame> = found.into_iter().map(frame).collect();
+    match picture::write(path, &frames::draw(&frames)) {
+        Ok(()) => Exit::Fine,
+        Err(error) => {
+            out.error(&format!("cannot write `{}`: {error}", path.display()), "choose another place with `--frames`");
             Exit::Bad
         }
     }
@@ -41,6 +79,7 @@ fn changes(task: &str, asked: &[String]) -> Result<Vec<Option<Perturbation>>, Er
     for text in asked {
         match text.as_str() {
             "all" => all.extend(std::iter::once(None).chain(Perturbation::of_task(task).into_iter().map(Some))),
+            "nominal" => all.push(None),
             text => all.push(Some(Perturbation::parse(text)?)),
         }
     }

@@ -3,6 +3,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
+use runtime::Error;
 use runtime::policy::Policy;
 use runtime::program::Compute;
 use serde::Deserialize;
@@ -60,7 +61,11 @@ pub(crate) fn run(arguments: &Plan, out: &mut Output) -> Exit {
         };
         let told = followed.map_or(Ok(()), |(reward, terminal)| policy.outcome(reward, terminal));
         if let Err(error) = told.and_then(|()| if first { policy.reset() } else { Ok(()) }) {
-            out.error(&error.to_string(), "the device failed: try it again, or `--device cpu`");
+            let help = match error {
+                Error::RewardNotFinite(_) => "give the reward of the action before",
+                _ => "the device failed: try it again, or `--device cpu`",
+            };
+            out.error(&format!("line {number}: {error}"), help);
             return Exit::Bad;
         }
         if decide(&mut policy, &obs, Some(number), out) != Exit::Fine {
@@ -98,7 +103,10 @@ fn decide(policy: &mut Policy, obs: &[f64], line: Option<usize>, out: &mut Outpu
         }
         Err(error) => {
             let place = line.map_or(String::new(), |n| format!("line {n}: "));
-            let help = format!("an observation of this model has {} numbers", policy.observation_size());
+            let help = match error {
+                Error::Untold => "write {\"obs\": [..], \"reward\": 0.5}: what the action before was rewarded with".to_string(),
+                _ => format!("an observation of this model has {} numbers", policy.observation_size()),
+            };
             out.error(&format!("{place}{error}"), &help);
             Exit::Bad
         }

@@ -1,13 +1,13 @@
 //! `wmc report`: what runs showed, as a page.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::ReportPage;
 use crate::commands::help_for;
 use crate::figures::picture;
 use crate::output::{Exit, Output};
 use crate::results::figures::Figure;
-use crate::results::{Results, page};
+use crate::results::{Results, markdown, page};
 
 pub(crate) fn run(arguments: &ReportPage, out: &mut Output) -> Exit {
     let results = match Results::read(&arguments.runs) {
@@ -21,15 +21,43 @@ pub(crate) fn run(arguments: &ReportPage, out: &mut Output) -> Exit {
         out.error("there are no runs", "name folders of runs, or a folder that has runs in it");
         return Exit::Bad;
     }
-    let (page, figures) = page::page(&results);
-    let written = std::fs::write(&arguments.out, page).map_err(|e| format!("cannot write `{}`: {e}", arguments.out.display()));
-    let drawn = written.and_then(|()| arguments.figures.as_ref().map_or(Ok(()), |folder| draw(folder, &figures)));
-    if let Err(error) = drawn {
+    let wanted = match (&arguments.out, &arguments.markdown) {
+        (None, None) => Some(PathBuf::from("report.html")),
+        (out, _) => out.clone(),
+    };
+    let written = wanted.map_or(Ok(()), |place| html(&results, &place, arguments.figures.as_deref(), out));
+    let written = written.and_then(|()| arguments.markdown.as_ref().map_or(Ok(()), |place| repository(&results, place, out)));
+    if let Err(error) = written {
         out.error(&error, "choose another place");
         return Exit::Bad;
     }
-    out.say(format!("{}\n", arguments.out.display()));
     Exit::Fine
+}
+
+fn html(results: &Results, place: &Path, folder: Option<&Path>, out: &mut Output) -> Result<(), String> {
+    let (page, figures) = page::page(results);
+    put(place, &page)?;
+    folder.map_or(Ok(()), |folder| draw(folder, &figures))?;
+    out.say(format!("{}\n", place.display()));
+    Ok(())
+}
+
+/// A page of Markdown and the folder beside it.
+fn repository(results: &Results, place: &Path, out: &mut Output) -> Result<(), String> {
+    let folder = place.with_extension("");
+    std::fs::create_dir_all(&folder).map_err(|e| format!("cannot make `{}`: {e}", folder.display()))?;
+    let (page, figures) = markdown::page(results, &folder);
+    for figure in &figures {
+        put(&folder.join(format!("{}.svg", figure.name.replace(['/', ':'], "_"))), &figure.svg)?;
+    }
+    put(&folder.join("results.json"), &results.kept())?;
+    put(place, &page)?;
+    out.say(format!("{}\n", place.display()));
+    Ok(())
+}
+
+fn put(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|e| format!("cannot write `{}`: {e}", path.display()))
 }
 
 /// Each figure as SVG and as PNG.

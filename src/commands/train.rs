@@ -160,7 +160,7 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
     }
     checkpoint::clean(&run.checkpoints());
     let mut trainer = Trainer::new(run.config.clone())?;
-    let mut log = 0;
+    let (mut log, mut seconds) = (0, 0.0);
     if arguments.resume.is_some() {
         match run.newest() {
             Ok((place, manifest, snapshot, unused)) => {
@@ -170,7 +170,7 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
                     out.tell(format!("warning: it was trained with {was} and goes on with {is}: other bits\n"));
                 }
                 trainer.restore(&snapshot)?;
-                log = manifest.log;
+                (log, seconds) = (manifest.log, manifest.seconds);
                 if voice == Voice::People {
                     out.tell(format!("going on from step {} ({})\n", trainer.step(), place.display()));
                 }
@@ -182,7 +182,7 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
         }
     }
     let save_every = arguments.save_every.unwrap_or(run.config.train.eval_every).max(1);
-    let mut journal = Journal::open(run, log, save_every)?;
+    let mut journal = Journal::open(run, log, seconds, save_every)?;
     let view = View::new(voice, run.config.train.steps, trainer.step());
     let first_step = trainer.step();
     while !trainer.done() && !stop.load(Ordering::Relaxed) {

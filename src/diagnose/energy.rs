@@ -55,25 +55,32 @@ pub(crate) struct Coupling {
     pub(crate) sign: Option<f64>,
     /// Correlation of the sizes of both.
     pub(crate) size: Option<f64>,
-    /// Crossings of energy levels.
+    /// How often contours are crossed, over a sweep of their distances.
     pub(crate) crossings: Vec<Crossing>,
-    /// The mean over all levels of the difference between the two rates.
+    /// The mean over the sweep of the difference between the two rates.
     pub(crate) lift_area: Option<f64>,
-    /// The largest ratio of the two rates, over levels that both cross.
+    /// The largest difference.
     pub(crate) best_lift: Option<f64>,
 }
 
-/// How many steps cross an energy level, of those with strong pushes and of those with weak ones.
+/// How many steps change the energy by more than a threshold, of those with strong pushes and of those with weak ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Crossing {
-    /// The part of all steps that starts below the level.
-    pub(crate) quantile: f64,
-    pub(crate) level: f64,
+    pub(crate) threshold: f64,
     pub(crate) strong: f64,
     pub(crate) weak: f64,
 }
 
-/// Levels at the quantiles 5 %, 10 %, .. 95 %; pushes are strong from the median of their sizes on.
+impl Crossing {
+    fn lift(&self) -> f64 {
+        self.strong - self.weak
+    }
+}
+
+/// Steps of the sweep.
+const SWEEP: usize = 50;
+
+/// Thresholds from zero to what 95 % of the changes stay below, evenly; pushes are strong from the median of their sizes on.
 pub(crate) fn coupling(steps: &[Pushed]) -> Coupling {
     let sign = correlation(&steps.iter().map(|s| (s.change().signum(), s.push)).collect::<Vec<_>>());
     let size = correlation(&steps.iter().map(|s| (s.change().abs(), s.push.abs())).collect::<Vec<_>>());
@@ -82,24 +89,23 @@ pub(crate) fn coupling(steps: &[Pushed]) -> Coupling {
         all.sort_by(f64::total_cmp);
         all
     };
-    let (energies, pushes) = (sorted(&|s| s.before), sorted(&|s| s.push.abs()));
-    let Some(median) = pushes.get(pushes.len() / 2) else {
+    let (changes, pushes) = (sorted(&|s| s.change().abs()), sorted(&|s| s.push.abs()));
+    let (Some(most), Some(median)) = (changes.get(changes.len() * 95 / 100), pushes.get(pushes.len() / 2)) else {
         return Coupling { sign, size, crossings: Vec::new(), lift_area: None, best_lift: None };
     };
     let (strong, weak): (Vec<&Pushed>, Vec<&Pushed>) = steps.iter().partition(|s| s.push.abs() >= *median);
-    let crossing = |percent: usize| {
-        let level = energies[(energies.len() * percent / 100).min(energies.len() - 1)];
-        let crosses = |s: &&&Pushed| (s.before < level) != (s.after < level);
+    let crossing = |i: usize| {
+        let threshold = most * i as f64 / SWEEP as f64;
+        let crosses = |s: &&&Pushed| s.change().abs() > threshold;
         let rate = |group: &[&Pushed]| group.iter().filter(crosses).count() as f64 / group.len().max(1) as f64;
-        Crossing { quantile: percent as f64 / 100.0, level, strong: rate(&strong), weak: rate(&weak) }
+        Crossing { threshold, strong: rate(&strong), weak: rate(&weak) }
     };
-    let crossings: Vec<Crossing> = (1..20).map(|i| crossing(5 * i)).collect();
-    let lifts = crossings.iter().filter(|c| c.weak > 0.0 && c.strong > 0.0).map(|c| c.strong / c.weak);
+    let crossings: Vec<Crossing> = (0..=SWEEP).map(crossing).collect();
     Coupling {
         sign,
         size,
-        lift_area: mean(crossings.iter().map(|c| c.strong - c.weak)),
-        best_lift: lifts.max_by(f64::total_cmp),
+        lift_area: mean(crossings.windows(2).map(|w| (w[0].lift() + w[1].lift()) / 2.0)),
+        best_lift: crossings.iter().map(Crossing::lift).max_by(f64::total_cmp),
         crossings,
     }
 }
@@ -125,8 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn strong_pushes_cross_levels_that_weak_ones_do_not() {
-        // Energies all over, changes that are the pushes themselves.
+    fn strong_pushes_cross_contours_that_weak_ones_do_not() {
+        // Changes that are the pushes themselves: half of them 10, half of them 1.
         let steps: Vec<Pushed> = (0..1000)
             .map(|i| {
                 let before = f64::from(i % 100);
@@ -136,8 +142,10 @@ mod tests {
             .collect();
         let found = coupling(&steps);
         assert!(found.size.unwrap() > 0.999 && found.sign.unwrap() > 0.7, "{found:?}");
-        assert_eq!(found.crossings.len(), 19);
-        assert!(found.lift_area.unwrap() > 0.03 && found.best_lift.unwrap() > 3.0, "{found:?}");
+        assert_eq!(found.crossings.len(), SWEEP + 1);
+        // Weak ones stop to cross at a tenth of the sweep, strong ones at its end.
+        assert_eq!((found.crossings[0].lift(), found.crossings[10].lift(), found.best_lift), (0.0, 1.0, Some(1.0)));
+        assert!((found.lift_area.unwrap() - 0.9).abs() < 0.02, "{found:?}");
         assert_eq!(coupling(&[]).lift_area, None);
     }
 }

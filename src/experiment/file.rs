@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use runtime::tasks::Perturbation;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
@@ -21,14 +22,39 @@ pub(crate) struct Experiment {
     /// Sizes as of `--dim`.
     #[serde(default)]
     dim: BTreeMap<String, u64>,
-    /// Also evaluates under the changes that each task is tested under.
+    /// Also evaluates on changed tasks.
     #[serde(default)]
-    pub(crate) ood: bool,
+    ood: Ood,
     /// Also looks at the energy of each trained model.
     #[serde(default)]
     pub(crate) diagnose: bool,
     #[serde(rename = "method")]
     pub(crate) methods: Vec<Method>,
+}
+
+/// Changes of the task: those that each is tested under, or these.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Ood {
+    All(bool),
+    These(Vec<String>),
+}
+
+impl Default for Ood {
+    fn default() -> Ood {
+        Ood::All(false)
+    }
+}
+
+impl Ood {
+    /// What `wmc eval --ood` is given.
+    fn words(&self) -> Vec<String> {
+        match self {
+            Ood::All(false) => Vec::new(),
+            Ood::All(true) => vec!["all".into()],
+            Ood::These(changes) => std::iter::once("nominal".to_string()).chain(changes.iter().cloned()).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -62,16 +88,33 @@ pub(crate) struct Paper {
     pub(crate) auc: BTreeMap<String, f64>,
 }
 
+impl Paper {
+    /// With what another experiment says about the same method.
+    pub(crate) fn and(mut self, other: Paper) -> Paper {
+        let add = |to: &mut BTreeMap<String, f64>, from: BTreeMap<String, f64>| {
+            from.into_iter().for_each(|(key, x)| _ = to.entry(key).or_insert(x));
+        };
+        add(&mut self.returns, other.returns);
+        add(&mut self.auc, other.auc);
+        for (own, other) in [(&mut self.metrics, other.metrics), (&mut self.ood, other.ood)] {
+            other.into_iter().for_each(|(key, tasks)| add(own.entry(key).or_default(), tasks));
+        }
+        self
+    }
+}
+
 /// One run of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Job {
     /// `HaM-World on reacher_easy, seed 7`.
     pub(crate) title: String,
     pub(crate) label: Label,
+    pub(crate) task: String,
     pub(crate) folder: PathBuf,
     /// What `wmc train` is given to start it.
     pub(crate) arguments: Vec<String>,
-    pub(crate) ood: bool,
+    /// Changes of the task, as `wmc eval --ood` has them.
+    pub(crate) ood: Vec<String>,
     pub(crate) diagnose: bool,
 }
 
@@ -87,6 +130,9 @@ impl Experiment {
     pub(crate) fn read(path: &Path) -> Result<Experiment, String> {
         let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
         let experiment: Experiment = toml::from_str(&text).map_err(|e| e.to_string())?;
+        if let Ood::These(changes) = &experiment.ood {
+            changes.iter().try_for_each(|c| Perturbation::parse(c).map(|_| ()).map_err(|e| e.to_string()))?;
+        }
         for (what, empty) in [
             ("tasks", experiment.tasks.is_empty()),
             ("seeds", experiment.seeds.is_empty()),
@@ -124,9 +170,10 @@ impl Experiment {
                 jobs.push(Job {
                     title: format!("{} on {task}, seed {seed}", method.name),
                     label: Label { experiment: self.name.clone(), method: method.name.clone(), paper: method.paper.clone() },
+                    task: task.clone(),
                     folder: out.join(format!("{}-{}-{seed}", plain(&method.name), plain(task))),
                     arguments,
-                    ood: self.ood,
+                    ood: self.ood.words(),
                     diagnose: self.diagnose,
                 });
             }
@@ -143,7 +190,7 @@ impl Experiment {
 }
 
 /// A name as a part of a folder's.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '_' }).collect()
 }
 
@@ -175,6 +222,22 @@ mod tests {
     }
 
     #[test]
+    fn changes_are_all_or_those_that_are_listed() {
+        let words = |text: &str| read(&TWO.replacen("seeds", &format!("{text}\nseeds"), 1)).unwrap().ood.words();
+        assert_eq!(words(""), [""; 0]);
+        assert_eq!(words("ood = true"), ["all"]);
+        assert_eq!(words("ood = ['delay=2', 'mask=0.3']"), ["nominal", "delay=2", "mask=0.3"]);
+    }
+
+    #[test]
+    fn papers_of_several_experiments_add_up() {
+        let paper = |text: &str| toml::from_str::<Paper>(text).unwrap();
+        let one = paper("return = { a = 1.0 }\nood = { 'mass=2' = { a = 3.0 } }");
+        let both = one.and(paper("return = { a = 7.0, b = 2.0 }\nood = { 'mass=2' = { b = 4.0 } }"));
+        assert_eq!(both, paper("return = { a = 1.0, b = 2.0 }\nood = { 'mass=2' = { a = 3.0, b = 4.0 } }"));
+    }
+
+    #[test]
     fn what_is_wrong_with_a_file_is_said() {
         for (from, to, word) in [
             ("seeds = [7, 8]", "seeds = []", "no seeds"),
@@ -182,6 +245,7 @@ mod tests {
             ("'A 2'", "'ONE'", "`one`"),
             ("file = 'one.wm'", "", "file"),
             ("steps = 10", "steps = ", "steps"),
+            ("seeds = [7, 8]", "seeds = [7]\nood = ['wind=2']", "wind=2"),
         ] {
             let told = read(&TWO.replacen(from, to, 1)).unwrap_err();
             assert!(told.contains(word), "{told}");

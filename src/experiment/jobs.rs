@@ -66,7 +66,7 @@ fn saved(folder: &Path) -> u64 {
 fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sync)) -> Result<End, String> {
     let there = job.folder.join("run.json").is_file();
     let diagnosed = !job.diagnose || job.folder.join("diagnosis/diagnosis.json").is_file();
-    if there && is_done(&job.folder) && measured::is_there(&job.folder, job.ood) && diagnosed {
+    if there && is_done(&job.folder) && measured::is_there(&job.folder, &job.task, &job.ood) && diagnosed {
         return Ok(End::Already);
     }
     if !there && job.folder.exists() {
@@ -84,24 +84,21 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
             let step = serde_json::from_str::<serde_json::Value>(line).ok().and_then(|line| line["step"].as_u64());
             step.into_iter().for_each(at_step);
         };
-        if let Some(end) = finish(train, job, stop, line)? {
+        let end = finish(train, job, stop, line);
+        // Also of one that did not come to its end: it may be reported.
+        if job.folder.join("run.json").is_file() {
+            measured::label(&job.folder, &job.label)?;
+        }
+        if let Some(end) = end? {
             return Ok(end);
         }
     }
     measured::label(&job.folder, &job.label)?;
-    let mut changes = Vec::new();
-    if job.ood {
-        let mut eval = own()?;
-        eval.args(["eval", "--json", "--ood", "all"]).arg(&job.folder);
-        let lines = Mutex::new(Vec::new());
-        let keep = |line: &str| _ = lines.lock().map(|mut all| all.push(serde_json::from_str::<Change>(line)));
-        if let Some(end) = finish(eval, job, stop, keep)? {
-            return Ok(end);
-        }
-        let lines = lines.into_inner().unwrap_or_default();
-        changes = lines.into_iter().collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    if !measured::is_there(&job.folder, &job.task, &job.ood)
+        && let Some(end) = evaluate(job, stop)?
+    {
+        return Ok(end);
     }
-    measured::write(&job.folder, changes)?;
     if !diagnosed {
         let mut diagnose = own()?;
         diagnose.arg("diagnose").arg(&job.folder);
@@ -111,6 +108,22 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
     }
     let _ = fs::remove_file(job.folder.with_extension("err"));
     Ok(End::Done)
+}
+
+/// Returns on the task as it was changed, and a drawing of an episode.
+fn evaluate(job: &Job, stop: &AtomicBool) -> Result<Option<End>, String> {
+    let mut eval = own()?;
+    eval.args(["eval", "--json", "--frames"]).arg(job.folder.join(measured::FRAMES)).arg(&job.folder);
+    eval.args(job.ood.iter().flat_map(|change| ["--ood", change]));
+    let lines = Mutex::new(Vec::new());
+    let keep = |line: &str| _ = lines.lock().map(|mut all| all.push(serde_json::from_str::<Change>(line)));
+    if let Some(end) = finish(eval, job, stop, keep)? {
+        return Ok(Some(end));
+    }
+    let lines = lines.into_inner().unwrap_or_default();
+    let changes: Vec<Change> = lines.into_iter().collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    measured::add(&job.folder, if job.ood.is_empty() { Vec::new() } else { changes })?;
+    Ok(None)
 }
 
 /// Runs a command of a job to its end; gives the job's end where that was not a good one.

@@ -5,13 +5,16 @@ use std::fs;
 use std::path::Path;
 
 use runtime::records::{self, Line};
-use runtime::run::Run;
+use runtime::run::{Run, Started};
+use runtime::tasks::Perturbation;
 use serde::{Deserialize, Serialize};
 
 use super::file::Label;
 
 const LABEL: &str = "label.json";
 const CHANGES: &str = "changes.json";
+/// Moments of an episode.
+pub(crate) const FRAMES: &str = "keyframes.svg";
 
 /// The returns under a change of the task; `nominal` is the task as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +25,7 @@ pub(crate) struct Change {
 }
 
 /// One run, as far as it has come.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     /// The experiment's name for it, or the model's.
     pub(crate) method: String,
@@ -42,21 +45,42 @@ pub(crate) struct Measured {
     /// `mse[3]` at each evaluation, and so on.
     pub(crate) metric_curves: BTreeMap<String, Vec<(u64, f64)>>,
     pub(crate) changes: Vec<Change>,
-    /// Hours of training, over all resumptions, up to the last evaluation of each.
+    /// What `wmc diagnose` found.
+    pub(crate) diagnosis: Option<serde_json::Value>,
+    /// What starts the same run.
+    pub(crate) command: String,
+    /// Hours of training up to the last evaluation, over all resumptions.
     pub(crate) hours: f64,
 }
 
+/// Says what a run is for. What other experiments that share it have published figures of is kept.
 pub(crate) fn label(folder: &Path, label: &Label) -> Result<(), String> {
-    put(&folder.join(LABEL), label)
+    let others = label_of(folder).filter(|old| old.method == label.method).map(|old| old.paper).unwrap_or_default();
+    put(&folder.join(LABEL), &Label { paper: label.paper.clone().and(others), ..label.clone() })
 }
 
-pub(crate) fn write(folder: &Path, changes: Vec<Change>) -> Result<(), String> {
-    put(&folder.join(CHANGES), &changes)
+/// Adds returns on changed tasks to those that are there.
+pub(crate) fn add(folder: &Path, changes: Vec<Change>) -> Result<(), String> {
+    let mut all: Vec<Change> = get(&folder.join(CHANGES)).unwrap_or_default();
+    for change in changes {
+        match all.iter_mut().find(|c| c.change == change.change) {
+            Some(place) => *place = change,
+            None => all.push(change),
+        }
+    }
+    put(&folder.join(CHANGES), &all)
 }
 
-/// Whether all was measured that is asked for.
-pub(crate) fn is_there(folder: &Path, ood: bool) -> bool {
-    get::<Vec<Change>>(&folder.join(CHANGES)).is_some_and(|changes| !ood || !changes.is_empty())
+/// Whether all was measured that is asked for, and drawn.
+pub(crate) fn is_there(folder: &Path, task: &str, ood: &[String]) -> bool {
+    let found: Vec<Change> = get(&folder.join(CHANGES)).unwrap_or_default();
+    let has = |name: &str| found.iter().any(|c| c.change == name);
+    let there = |word: &String| match word.as_str() {
+        "all" => Perturbation::of_task(task).iter().all(|change| has(&change.to_string())),
+        "nominal" => has("nominal"),
+        word => Perturbation::parse(word).is_ok_and(|change| has(&change.to_string())),
+    };
+    folder.join(FRAMES).is_file() && ood.iter().all(there)
 }
 
 pub(crate) fn label_of(folder: &Path) -> Option<Label> {
@@ -72,6 +96,19 @@ fn put(path: &Path, value: &impl Serialize) -> Result<(), String> {
 
 fn get<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// `wmc train models/sac.wm --task reacher_easy --seed 7 --set steps=20000`.
+fn command(started: &Started) -> String {
+    let mut words = format!("wmc train models/{} --model {} --task {}", started.file, started.model, started.task);
+    words += &format!(" --seed {}", started.seed);
+    for (name, size) in &started.dims {
+        words += &format!(" --dim {name}={size}");
+    }
+    for (name, value) in &started.set {
+        words += &format!(" --set {name}={value}");
+    }
+    words
 }
 
 impl Measured {
@@ -90,9 +127,10 @@ impl Measured {
             metrics: BTreeMap::new(),
             metric_curves: BTreeMap::new(),
             changes: get(&run.folder.join(CHANGES)).unwrap_or_default(),
+            diagnosis: get(&run.folder.join("diagnosis/diagnosis.json")),
+            command: command(&run.started),
             hours: 0.0,
         };
-        let mut since = 0.0;
         for line in &lines {
             let Line::Evaluation { evaluation, mean, auc, seconds } = line else { continue };
             measured.steps = evaluation.step;
@@ -104,9 +142,7 @@ impl Measured {
                 measured.metrics.insert(name.clone(), mean);
                 measured.metric_curves.entry(name.clone()).or_default().push((evaluation.step, mean));
             }
-            // The clock starts anew with every resumption.
-            measured.hours += if *seconds >= since { seconds - since } else { *seconds } / 3600.0;
-            since = *seconds;
+            measured.hours = seconds / 3600.0;
         }
         Ok(measured)
     }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use runtime::tasks::Perturbation;
+
 use super::file::Paper;
 use super::measured::Measured;
 
@@ -54,7 +56,7 @@ pub(crate) struct Row {
     pub(crate) metrics: BTreeMap<String, Figure>,
     /// `mse[k]` divided by `spread`, the latent's variance summed over its coordinates: comparable between methods.
     pub(crate) relative: BTreeMap<String, Figure>,
-    /// The task as it is, each change, and the mean over all changes.
+    /// The task as it is, each change, and the mean over the changes that the task is tested under.
     pub(crate) changes: Vec<ChangeRow>,
     pub(crate) hours: Option<Figure>,
     pub(crate) paper: Paper,
@@ -108,8 +110,15 @@ fn row(group: &[&Measured], paper: Paper) -> Row {
     // The mean over all changes, seed by seed.
     let over_changes =
         |of: &dyn Fn(&Measured) -> Vec<f64>| Figure::of(group.iter().filter_map(|r| Figure::of(of(r)).map(|f| f.mean)));
-    let changed = |r: &Measured| r.changes.iter().filter(|c| c.change != "nominal").map(|c| c.mean).collect();
-    let kept = |r: &Measured| r.retention().into_iter().map(|(_, x)| x).collect();
+    // Over the changes that the task is tested under, if there were all of them: others would not compare.
+    let tested: Vec<String> =
+        group.first().map_or(Vec::new(), |r| Perturbation::of_task(&r.task).iter().map(Perturbation::to_string).collect());
+    let all_of = |found: Vec<(&str, f64)>| -> Vec<f64> {
+        let of = |name: &String| found.iter().find(|(n, _)| n == name).map(|(_, x)| *x);
+        tested.iter().map(of).collect::<Option<_>>().unwrap_or_default()
+    };
+    let changed = |r: &Measured| all_of(r.changes.iter().map(|c| (c.change.as_str(), c.mean)).collect());
+    let kept = |r: &Measured| all_of(r.retention());
     let mean = ChangeRow { change: "mean".into(), gained: over_changes(&changed), retention: over_changes(&kept) };
     let change = |change: String| ChangeRow {
         gained: Figure::of(group.iter().filter_map(|r| r.changes.iter().find(|c| c.change == change).map(|c| c.mean))),
@@ -201,6 +210,8 @@ mod tests {
             metrics,
             metric_curves: BTreeMap::new(),
             changes: changes.iter().map(change).collect(),
+            diagnosis: None,
+            command: String::new(),
             hours: 0.5,
         };
         (measured, None)
@@ -217,22 +228,27 @@ mod tests {
 
     #[test]
     fn seeds_of_a_method_on_a_task_are_a_row_and_retention_is_by_seed() {
-        let one = [("nominal", 10.0), ("mass=0.7", 5.0)];
-        let other = [("nominal", 20.0), ("mass=0.7", 18.0)];
+        // All that the pendulum is tested under, and one more.
+        let changed = |nominal: f64, lighter: f64, rest: f64| {
+            let rest = ["mass=1.3", "actuator=0.7", "actuator=1.3"].map(|change| (change, rest));
+            [&[("nominal", nominal), ("mass=0.7", lighter), ("delay=2", 0.0)][..], &rest].concat()
+        };
+        let (one, other) = (changed(10.0, 5.0, 10.0), changed(20.0, 18.0, 20.0));
         let runs = [
-            run("A", "x", 7, 10.0, &one),
-            run("B", "x", 7, 1.0, &[]),
+            run("A", "pendulum_swingup", 7, 10.0, &one),
+            run("B", "pendulum_swingup", 7, 1.0, &[]),
             run("A", "y", 7, 2.0, &[]),
-            run("A", "x", 8, 20.0, &other),
+            run("A", "pendulum_swingup", 8, 20.0, &other),
         ];
         let rows = rows(&runs);
         let names: Vec<(&str, &str)> = rows.iter().map(|r| (r.task.as_str(), r.method.as_str())).collect();
-        assert_eq!(names, [("x", "A"), ("x", "B"), ("y", "A")]);
+        assert_eq!(names, [("pendulum_swingup", "A"), ("pendulum_swingup", "B"), ("y", "A")]);
         assert_eq!((&rows[0].seeds, rows[0].steps, rows[0].gained.unwrap().mean), (&vec![7, 8], 107, 15.0));
         let changed = &rows[0].changes[1];
         assert_eq!((changed.gained.unwrap().mean, changed.retention.unwrap().mean), (11.5, 0.7));
-        let mean = &rows[0].changes[2];
-        assert_eq!((mean.change.as_str(), mean.gained), ("mean", changed.gained));
+        let mean = &rows[0].changes[6];
+        // (5 + 30) / 4 and (18 + 60) / 4.
+        assert_eq!((mean.change.as_str(), mean.gained.unwrap().mean), ("mean", (8.75 + 19.5) / 2.0));
         assert!(rows[1].changes.is_empty());
         assert_eq!(rows[0].relative["mse[3]"].mean, 7.5);
         let text = table(&rows);

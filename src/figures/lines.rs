@@ -53,15 +53,21 @@ impl Curve {
 
 const SIZE: (f64, f64) = (720.0, 420.0);
 /// Left, right, top, bottom.
-const MARGIN: (f64, f64, f64, f64) = (64.0, 20.0, 20.0, 48.0);
+const MARGIN: (f64, f64, f64, f64) = (64.0, 20.0, 12.0, 48.0);
+/// Names stand above the curves, so many in a row of this height.
+const NAMES: usize = 3;
+const ROW: f64 = 18.0;
 
 /// A drawing of the curves, as SVG.
 pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
     let points = || curves.iter().flat_map(|c| &c.points);
     let last = points().map(|p| p.at).fold(1.0, f64::max);
     let low = points().map(|p| p.least).fold(0.0, f64::min);
-    let high = points().map(|p| p.most).fold(low + 1e-9, f64::max);
-    let (left, right, top, bottom) = MARGIN;
+    let high = points().map(|p| p.most).fold(low, f64::max);
+    // Where nothing moves, any scale will do.
+    let high = if high - low > 1e-9 { high } else { low + 1.0 };
+    let (left, right, above, bottom) = MARGIN;
+    let top = above + ROW * curves.len().div_ceil(NAMES) as f64;
     let x = |at: f64| left + at / last * (SIZE.0 - left - right);
     let y = |value: f64| SIZE.1 - bottom - (value - low) / (high - low) * (SIZE.1 - top - bottom);
     let mut svg = open(SIZE.0, SIZE.1);
@@ -89,11 +95,18 @@ pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
         let _ = writeln!(svg, "<polygon points=\"{up} {down}\" fill=\"{colour}\" fill-opacity=\"0.15\"/>");
         let line = path(&|p| p.mean, &mut curve.points.iter());
         let _ = writeln!(svg, "<polyline points=\"{line}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>");
-        let (at, beside) = (top + 14.0 + 18.0 * i as f64, left + 26.0);
+        // A line of one point is none.
+        if let [only] = curve.points[..] {
+            let (cx, cy) = (x(only.at), y(only.mean));
+            let _ = writeln!(svg, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"4\" fill=\"{colour}\"/>");
+        }
+        let at = above + 6.0 + ROW * (i / NAMES) as f64;
+        let from = left + (i % NAMES) as f64 * (SIZE.0 - left - right) / NAMES as f64;
+        let beside = from + 16.0;
         let _ = writeln!(
             svg,
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/><text x=\"{beside:.1}\" y=\"{at:.1}\">{}</text>",
-            left + 10.0,
+            from,
             at - 9.0,
             escaped(&curve.name)
         );

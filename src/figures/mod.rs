@@ -5,9 +5,13 @@
 //! | [`lines`] | curves with bands |
 //! | [`bars`] | bars in groups |
 //! | [`points`] | points in a plane |
+//! | [`contours`] | landscapes with contours and a flow |
+//! | [`frames`] | moments of an episode |
 //! | [`picture`] | drawings as files, SVG or PNG |
 
 pub(crate) mod bars;
+pub(crate) mod contours;
+pub(crate) mod frames;
 pub(crate) mod lines;
 pub(crate) mod picture;
 pub(crate) mod points;

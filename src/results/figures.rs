@@ -1,6 +1,10 @@
 //! The figures of a report.
 
+use std::path::Path;
+
 use super::Results;
+use crate::experiment::file::plain;
+use crate::experiment::measured::FRAMES;
 use crate::experiment::summary::Row;
 use crate::figures::bars::{self, Group};
 use crate::figures::lines::{self, Axes, Curve, LEARNING, Point};
@@ -75,4 +79,24 @@ pub(crate) fn changes(results: &Results, task: &str) -> Option<Figure> {
             .into(),
         svg: bars::draw(&names, &changes.iter().map(group).collect::<Vec<_>>()),
     })
+}
+
+/// Moments of an episode of each method, of the seed with the highest return. Where the run itself is not there, as drawn before in
+/// a folder of figures.
+pub(crate) fn episodes(results: &Results, task: &str, kept: Option<&Path>) -> Vec<Figure> {
+    let mut found = Vec::new();
+    for method in results.methods() {
+        let own = results.runs.iter().zip(&results.folders).filter(|((r, _), _)| r.task == task && r.method == method);
+        let best = own.max_by(|((a, _), _), ((b, _), _)| a.gained.unwrap_or(f64::MIN).total_cmp(&b.gained.unwrap_or(f64::MIN)));
+        let Some(((run, _), folder)) = best else { continue };
+        let name = format!("episode-{}-{task}", plain(method));
+        let drawn = folder.as_ref().map(|f| f.join(FRAMES)).or_else(|| Some(kept?.join(format!("{name}.svg"))));
+        let Some(svg) = drawn.and_then(|path| std::fs::read_to_string(path).ok()) else { continue };
+        found.push(Figure {
+            name,
+            caption: format!("An episode of {method}, seed {}: decisions, and the return so far.", run.seed),
+            svg,
+        });
+    }
+    found
 }

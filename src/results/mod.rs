@@ -4,15 +4,21 @@
 //! |---|---|
 //! | [`page`] | the page: tables and figures in their order |
 //! | [`figures`] | the figures, which are also files of their own |
+//! | [`energy`] | tables of a diagnosis |
+//! | [`markdown`] | the same tables as Markdown, for a repository |
 //! | [`kernels`] | the table of a model's kernels |
 
+pub(crate) mod energy;
 pub(crate) mod figures;
 pub(crate) mod kernels;
+pub(crate) mod markdown;
 pub(crate) mod page;
 
 use std::path::{Path, PathBuf};
 
+use runtime::Error;
 use runtime::run::Run;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::file::Paper;
 use crate::experiment::measured::{Measured, label_of};
@@ -22,24 +28,64 @@ use crate::experiment::summary::{self, Row};
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) runs: Vec<(Measured, Option<Paper>)>,
+    /// Where each run is; none for those that are known by what was kept of them.
+    pub(crate) folders: Vec<Option<PathBuf>>,
     pub(crate) rows: Vec<Row>,
     /// One run of each method, with its model.
     pub(crate) models: Vec<(String, Run)>,
 }
 
+/// What is kept of a run: enough for all tables and curves.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    measured: Measured,
+    paper: Option<Paper>,
+}
+
 impl Results {
-    /// Of folders of runs, or of folders that have runs in them.
-    pub(crate) fn read(folders: &[PathBuf]) -> Result<Results, runtime::Error> {
-        let mut results = Results { runs: Vec::new(), rows: Vec::new(), models: Vec::new() };
-        for folder in folders.iter().flat_map(|folder| runs_in(folder)) {
-            let measured = Measured::read(&folder)?;
-            if !results.models.iter().any(|(method, _)| *method == measured.method) {
-                results.models.push((measured.method.clone(), Run::open(&folder)?));
+    /// Of folders of runs, of folders that have runs in them, or of a file that [`Results::kept`] was written to.
+    pub(crate) fn read(paths: &[PathBuf]) -> Result<Results, Error> {
+        let mut results = Results { runs: Vec::new(), folders: Vec::new(), rows: Vec::new(), models: Vec::new() };
+        for path in paths {
+            if path.extension().is_some_and(|e| e == "json") {
+                let fail = |reason: String| Error::File { path: path.clone(), reason };
+                let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+                let kept: Vec<Kept> = serde_json::from_str(&text).map_err(|e| fail(e.to_string()))?;
+                results.folders.extend(kept.iter().map(|_| None));
+                results.runs.extend(kept.into_iter().map(|k| (k.measured, k.paper)));
+                continue;
             }
-            results.runs.push((measured, label_of(&folder).map(|label| label.paper)));
+            for folder in runs_in(path) {
+                let measured = Measured::read(&folder)?;
+                if !results.models.iter().any(|(method, _)| *method == measured.method) {
+                    results.models.push((measured.method.clone(), Run::open(&folder)?));
+                }
+                results.runs.push((measured, label_of(&folder).map(|label| label.paper)));
+                results.folders.push(Some(folder));
+            }
         }
         results.rows = summary::rows(&results.runs);
         Ok(results)
+    }
+
+    /// What is needed to write the same tables again, as JSON.
+    pub(crate) fn kept(&self) -> String {
+        let kept: Vec<Kept> =
+            self.runs.iter().map(|(measured, paper)| Kept { measured: measured.clone(), paper: paper.clone() }).collect();
+        // A record of texts and numbers always has a JSON form.
+        serde_json::to_string_pretty(&kept).expect("results as JSON") + "\n"
+    }
+
+    /// Methods in the order in which they come.
+    pub(crate) fn methods(&self) -> Vec<&str> {
+        let mut methods: Vec<&str> = Vec::new();
+        for (run, _) in &self.runs {
+            if !methods.contains(&run.method.as_str()) {
+                methods.push(&run.method);
+            }
+        }
+        methods
     }
 
     /// Tasks in the order in which they come.

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::figures::{self, Figure};
-use super::kernels;
 use super::{Results, Row};
+use super::{energy, kernels};
 use crate::experiment::summary::Figure as Number;
 use crate::explain::count;
 use crate::figures::escaped;
@@ -24,7 +24,7 @@ pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
     for task in results.tasks() {
         let _ = writeln!(body, "<h2>{}</h2>", escaped(task));
         let found = [Some(figures::learning(results, task)), figures::rollouts(results, task), figures::changes(results, task)];
-        for figure in found.into_iter().flatten() {
+        for figure in found.into_iter().flatten().chain(figures::episodes(results, task, None)) {
             let (svg, caption) = (&figure.svg, escaped(&figure.caption));
             let _ = writeln!(body, "<figure id=\"{}\">{svg}<figcaption>{caption}</figcaption></figure>", escaped(&figure.name));
             all.push(figure);
@@ -34,7 +34,7 @@ pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
     body += &diagnoses(results);
     body += &models(results);
     body += &runs(results);
-    let title = format!("{} runs of {} methods", results.runs.len(), results.models.len());
+    let title = format!("{} runs of {} methods", results.runs.len(), results.methods().len());
     (PAGE.replace("{{title}}", &escaped(&title)).replace("{{body}}", &body), all)
 }
 
@@ -51,11 +51,11 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     text + "</tbody></table></div>\n"
 }
 
-fn shown(number: Option<&Number>) -> String {
+pub(super) fn shown(number: Option<&Number>) -> String {
     number.map_or("–".into(), Number::to_string)
 }
 
-fn published(number: Option<&f64>) -> String {
+pub(super) fn published(number: Option<&f64>) -> String {
     number.map_or("–".into(), f64::to_string)
 }
 
@@ -84,13 +84,13 @@ fn areas(results: &Results) -> String {
     if results.tasks().len() < 2 {
         return String::new();
     }
-    let row = |(method, _): &(String, _)| {
-        let own: Vec<&Row> = results.rows.iter().filter(|r| r.method == *method).collect();
+    let row = |method: &&str| {
+        let own: Vec<&Row> = results.rows.iter().filter(|r| r.method == **method).collect();
         let mean = Number::of(own.iter().filter_map(|r| r.auc.map(|auc| auc.mean))).map(|n| format!("{:.1}", n.mean));
         let paper = own.iter().find_map(|r| r.paper.auc.get("mean"));
-        vec![method.clone(), own.len().to_string(), mean.unwrap_or_else(|| "–".into()), published(paper)]
+        vec![method.to_string(), own.len().to_string(), mean.unwrap_or_else(|| "–".into()), published(paper)]
     };
-    let rows: Vec<Vec<String>> = results.models.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = results.methods().iter().map(row).collect();
     table(&["method", "tasks", "area under the curve, mean over tasks", "paper, over four tasks"], &rows)
 }
 
@@ -139,35 +139,17 @@ fn changes(results: &Results, task: &str) -> String {
 /// What `wmc diagnose` has left in the folders of runs.
 fn diagnoses(results: &Results) -> String {
     let mut text = String::new();
-    for (method, run) in &results.models {
-        let folder = run.folder.join("diagnosis");
-        let Ok(json) = std::fs::read_to_string(folder.join("diagnosis.json")) else { continue };
-        let Ok(found) = serde_json::from_str::<serde_json::Value>(&json) else { continue };
-        let _ =
-            writeln!(text, "<h2>Energy of {} on {}, seed {}</h2>", escaped(method), escaped(&run.started.task), run.started.seed);
-        let number = |value: &serde_json::Value| value.as_f64().map_or("–".to_string(), |x| format!("{x:.4}"));
-        let kinds = [("no action", "without_action"), ("random actions", "random_action"), ("policy", "policy")];
-        let row = |(name, key): (&str, &str)| {
-            let drift = |whose: &str, which: &str| number(&found[key][whose][which]);
-            let drifts = [
-                drift("model", "absolute"),
-                drift("model", "relative"),
-                drift("simulator", "absolute"),
-                drift("simulator", "relative"),
-            ];
-            std::iter::once(name.to_string()).chain(drifts).collect()
-        };
-        let head = ["episodes", "model's drift", "of |H(0)|", "simulator's drift", "of |H(0)|"];
-        text += &table(&head, &kinds.map(row));
-        let coupling = &found["coupling"];
-        if coupling.is_object() {
-            let head = ["corr(sign dH, push)", "corr(|dH|, |push|)", "lift area", "best lift"];
-            text += &table(&head, &[["sign", "size", "lift_area", "best_lift"].map(|key| number(&coupling[key])).to_vec()]);
+    for ((run, _), folder) in results.runs.iter().zip(&results.folders) {
+        let Some(found) = &run.diagnosis else { continue };
+        let _ = writeln!(text, "<h2>Energy of {} on {}, seed {}</h2>", escaped(&run.method), escaped(&run.task), run.seed);
+        for (head, rows) in energy::tables(found) {
+            text += &table(&head, &rows);
         }
-        for figure in found["figures"].as_array().into_iter().flatten() {
-            let (Some(name), Some(caption)) = (figure[0].as_str(), figure[1].as_str()) else { continue };
-            let Ok(svg) = std::fs::read_to_string(folder.join(name)) else { continue };
-            let _ = writeln!(text, "<figure>{svg}<figcaption>{}</figcaption></figure>", escaped(caption));
+        for (file, caption) in energy::figures(found) {
+            let svg = folder.as_ref().and_then(|f| std::fs::read_to_string(f.join("diagnosis").join(file)).ok());
+            if let Some(svg) = svg {
+                let _ = writeln!(text, "<figure>{svg}<figcaption>{}</figcaption></figure>", escaped(caption));
+            }
         }
     }
     text

@@ -19,20 +19,22 @@ pub(crate) struct Journal<'r> {
     means: Means,
     save_every: u64,
     started: Instant,
+    /// What the training took before.
+    before: f64,
     spent: Duration,
 }
 
 impl<'r> Journal<'r> {
-    /// Goes on with the log from its byte `from` on.
-    pub(crate) fn open(run: &'r Run, from: u64, save_every: u64) -> Result<Journal<'r>, Error> {
+    /// Goes on with the log from its byte `from` on, after so many seconds of training.
+    pub(crate) fn open(run: &'r Run, from: u64, before: f64, save_every: u64) -> Result<Journal<'r>, Error> {
         let records = Records::open(&run.folder, from)?;
         let (started, spent) = (Instant::now(), Duration::ZERO);
-        Ok(Journal { run, records, means: Means::default(), save_every, started, spent })
+        Ok(Journal { run, records, means: Means::default(), save_every, started, before, spent })
     }
 
-    /// Seconds since it was opened.
+    /// Seconds of training, over all resumptions.
     pub(crate) fn seconds(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
+        self.before + self.started.elapsed().as_secs_f64()
     }
 
     /// How long writing took, all in all.
@@ -84,7 +86,8 @@ impl<'r> Journal<'r> {
     pub(crate) fn save(&mut self, trainer: &mut Trainer) -> Result<(), Error> {
         let log = self.records.flush()?;
         let snapshot = trainer.save()?;
-        let manifest = checkpoint::manifest(&snapshot, &self.run.fingerprint, trainer.computes_with(), log);
+        let mut manifest = checkpoint::manifest(&snapshot, &self.run.fingerprint, trainer.computes_with(), log);
+        manifest.seconds = self.seconds();
         checkpoint::write(&self.run.checkpoints(), &manifest, &snapshot).map(|_| ())
     }
 }

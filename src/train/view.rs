@@ -111,7 +111,15 @@ impl View {
         out.say(format!("  time     {:.0} s: {}\n", self.seconds(), shares.join(", ")));
         let acted = trainer.step().saturating_sub(first_step.max(config.train.seed_steps)).min(decided);
         if acted > 0 {
-            out.say(format!("  decision {:.1} ms\n", times.act.as_secs_f64() * 1e3 / acted as f64));
+            let latencies = trainer.latencies();
+            let ms = |part| latencies.quantile(part).map_or(0.0, |d| d.as_secs_f64() * 1e3);
+            let mean = times.act.as_secs_f64() * 1e3 / acted as f64;
+            let of = latencies.count();
+            out.say(format!(
+                "  decision {mean:.1} ms; of the last {of} half took {:.1} ms or less, 99 % {:.1} ms\n",
+                ms(0.5),
+                ms(0.99)
+            ));
         }
         let (kernels, replay) = trainer.bytes();
         let mib = |bytes: usize| bytes as f64 / (1 << 20) as f64;

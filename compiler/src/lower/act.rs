@@ -15,7 +15,7 @@ impl Lower<'_> {
         value
     }
 
-    fn value_now(&mut self, family: FamilyId, leaf: usize, index: &Index, span: Span) -> Result<ValueId> {
+    pub(super) fn value_now(&mut self, family: FamilyId, leaf: usize, index: &Index, span: Span) -> Result<ValueId> {
         if self.depth() > 0 {
             let index = index.clone();
             return self.outside(|cx| cx.value_now(family, leaf, &index, span));
@@ -54,11 +54,11 @@ impl Lower<'_> {
         self.expr(e)
     }
 
-    fn state_name(&self, value: StateValue, lag: i64) -> String {
+    pub(super) fn state_name(&self, value: StateValue, lag: i64) -> String {
         let name = match value {
             StateValue::Input(i) => self.model.inputs[i].name.clone(),
             StateValue::Family { family, leaf } => {
-                let f = self.model.train.family(family);
+                let f = self.system().family(family);
                 // A memory's carry has the name of the carry itself.
                 match f.leaves[leaf].path.as_str() {
                     "" => f.name.clone(),
@@ -69,17 +69,20 @@ impl Lower<'_> {
         if lag == 1 { format!("carry.{name}") } else { format!("carry.{name}@{lag}") }
     }
 
-    fn state_axes(&mut self, value: StateValue) -> Result<Vec<AxisId>> {
+    pub(super) fn state_axes(&mut self, value: StateValue) -> Result<Vec<AxisId>> {
         let own = match value {
             StateValue::Input(i) => self.model.inputs[i].axes.clone(),
-            StateValue::Family { family, leaf } => self.model.train.family(family).leaves[leaf].axes.clone(),
+            StateValue::Family { family, leaf } => self.system().family(family).leaves[leaf].axes.clone(),
         };
         let mut axes: Vec<AxisId> = self.batch.into_iter().collect();
         axes.extend(self.axes(&own)?);
         Ok(axes)
     }
 
-    fn remembered(&mut self, value: StateValue, lag: i64, span: Span) -> Result<ValueId> {
+    pub(super) fn remembered(&mut self, value: StateValue, lag: i64, span: Span) -> Result<ValueId> {
+        if !self.remembers.contains(&(value, lag)) {
+            self.remembers.push((value, lag));
+        }
         let axes = self.state_axes(value)?;
         Ok(self.input(self.state_name(value, lag), Role::Carry, axes, span))
     }

@@ -14,6 +14,7 @@ impl Lower<'_> {
             Entry::Act => self.act(true),
             Entry::Plan => self.act(false),
             Entry::Record => self.record(),
+            Entry::Context => self.context(),
             Entry::Schedules => self.schedules(),
             Entry::Init => self.init(),
         }

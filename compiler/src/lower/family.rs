@@ -166,6 +166,13 @@ impl Lower<'_> {
         }
         let pieces: Vec<Piece> = self.families.of(self.which, family).to_vec();
         if let Some(piece) = pieces.iter().find(|p| covers(p, wants)) {
+            // Where a segment has a past, its steps before the first are no base cases, but for those who name the step.
+            if let ([Span1::At(at)], [Want::Along { .. }]) = (&piece.spans[..], wants)
+                && let Some(value) = self.past(family, leaf, *at, span)?
+            {
+                let piece = Piece { leaves: vec![value], ..piece.clone() };
+                return Ok(self.cut(&piece, 0, wants, span));
+            }
             return Ok(self.cut(piece, leaf, wants, span));
         }
         self.read_split(family, leaf, wants, &pieces, span)

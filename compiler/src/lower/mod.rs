@@ -15,12 +15,14 @@
 //! | `entry` | the programs: `evaluate`, `record`, `schedules`, `init`, and by files of their own |
 //! | `train`, `rule` | `train_step`: losses and gradients; update rules |
 //! | `act` | `act` and `plan`: the present step, and what the next one remembers |
+//! | `context` | `context`: what a segment remembers of the steps before it |
 //! | `reads` | reads that depend on the program |
 
 mod act;
 mod align;
 mod arithmetic;
 mod arrays;
+mod context;
 mod entry;
 mod expr;
 mod family;
@@ -57,6 +59,8 @@ pub enum Entry {
     Evaluate,
     /// Values that are recorded when on-policy data is collected.
     Record,
+    /// One step of what came before a segment: what the next one remembers.
+    Context,
     /// Schedules as functions of the training's progress.
     Schedules,
     /// Initial values of parameters, carries and running statistics.
@@ -64,8 +68,16 @@ pub enum Entry {
 }
 
 impl Entry {
-    pub const ALL: [Entry; 7] =
-        [Entry::Act, Entry::Plan, Entry::TrainStep, Entry::Evaluate, Entry::Record, Entry::Schedules, Entry::Init];
+    pub const ALL: [Entry; 8] = [
+        Entry::Act,
+        Entry::Plan,
+        Entry::TrainStep,
+        Entry::Evaluate,
+        Entry::Record,
+        Entry::Context,
+        Entry::Schedules,
+        Entry::Init,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -74,6 +86,7 @@ impl Entry {
             Entry::TrainStep => "train_step",
             Entry::Evaluate => "evaluate",
             Entry::Record => "record",
+            Entry::Context => "context",
             Entry::Schedules => "schedules",
             Entry::Init => "init",
         }
@@ -158,6 +171,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) updating: Option<usize>,
     /// Running statistics that have their new value.
     pub(crate) updated: HashMap<usize, ValueId>,
+    /// Values of earlier steps that the present one reads.
+    pub(crate) remembers: Vec<(hir::StateValue, i64)>,
     /// The executed action, once it is known.
     pub(crate) action: Option<ValueId>,
     /// In an update rule: the parameter's axes, and what the rule's names mean.
@@ -185,6 +200,7 @@ impl<'m> Lower<'m> {
             inputs: HashMap::new(),
             updating: None,
             updated: HashMap::new(),
+            remembers: Vec::new(),
             action: None,
             rule: None,
         };

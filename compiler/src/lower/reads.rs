@@ -12,6 +12,10 @@ impl Lower<'_> {
         if self.which == Which::Train && matches!(self.entry, Entry::Act | Entry::Plan) {
             return self.read_now(family, leaf, index, span);
         }
+        if self.entry == Entry::Context {
+            let [index] = index else { return self.unsupported("what is remembered is of a single step", span) };
+            return self.value_now(family, leaf, index, span);
+        }
         // Outside the program that computes them, recorded values are data.
         if self.which != Which::Act && self.entry != Entry::Record && self.is_record(family) {
             if self.depth() > 0 {

@@ -183,6 +183,11 @@ impl Lower<'_> {
             })
             .collect();
         let axes = frame.graph.axes(slot.param).to_vec();
+        if let [Want::At(at)] = wants[..]
+            && let Some(value) = self.past(member.family, slot.leaf, at, span)?
+        {
+            return Ok(self.graph().expand(value, &axes, span));
+        }
         let value = match self.read_box(member.family, slot.leaf, &wants, span) {
             Ok(value) => value,
             // Nothing reads it: the equation starts where its own base cases end.

@@ -343,6 +343,11 @@ impl Model {
         &self.vars[id.0 as usize]
     }
 
+    /// Whether segments start with what was remembered before them.
+    pub fn has_context(&self) -> bool {
+        matches!(self.source, Source::Replay { context, .. } if context > 0)
+    }
+
     /// Whether acting runs a planner: equations of its own are a planner's.
     pub fn plans(&self) -> bool {
         self.act.as_ref().is_some_and(|act| !act.system.families.is_empty())
@@ -356,6 +361,7 @@ impl Model {
             ("train_step", !self.losses.is_empty()),
             ("evaluate", !self.metrics.is_empty() || !self.diagnose.is_empty()),
             ("record", !self.records.is_empty()),
+            ("context", self.has_context()),
         ];
         points.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect()
     }

@@ -52,6 +52,24 @@ int wm_plan(struct WmPolicy *policy,
             char *error,
             size_t error_len);
 
+// What followed from the last action: its reward, and whether it ended the episode for good (a time limit does not). Models that
+// act on the reward of the step before must be told before the next `wm_plan`; others need not. Zero, or one with a text in
+// `error`.
+//
+// # Safety
+// `policy` comes from `wm_load`; `error` is null or has room for `error_len` bytes.
+int wm_outcome(struct WmPolicy *policy,
+               double reward,
+               bool terminal,
+               char *error,
+               size_t error_len);
+
+// Whether the model acts on the reward of the step before, which `wm_outcome` tells.
+//
+// # Safety
+// `policy` comes from `wm_load`, or is null.
+bool wm_needs_outcome(const struct WmPolicy *policy);
+
 // Forgets what was observed: the next observation is an episode's first. Zero, or one where there is no policy or its device
 // has failed.
 //

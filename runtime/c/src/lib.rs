@@ -155,6 +155,45 @@ pub unsafe extern "C" fn wm_plan(
     }
 }
 
+/// What followed from the last action: its reward, and whether it ended the episode for good (a time limit does not). Models that
+/// act on the reward of the step before must be told before the next `wm_plan`; others need not. Zero, or one with a text in
+/// `error`.
+///
+/// # Safety
+/// `policy` comes from `wm_load`; `error` is null or has room for `error_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_outcome(
+    policy: *mut WmPolicy,
+    reward: f64,
+    terminal: bool,
+    error: *mut c_char,
+    error_len: usize,
+) -> c_int {
+    // SAFETY: as the caller promises; null is no policy.
+    let told = match unsafe { policy.as_mut() } {
+        Some(WmPolicy(policy)) => guarded(|| policy.outcome(reward, terminal).map_err(|e| e.to_string())),
+        None => Err("no policy was given".to_string()),
+    };
+    match told {
+        Ok(()) => 0,
+        Err(text) => {
+            // SAFETY: as the caller promises.
+            unsafe { tell(&text, error, error_len) };
+            1
+        }
+    }
+}
+
+/// Whether the model acts on the reward of the step before, which `wm_outcome` tells.
+///
+/// # Safety
+/// `policy` comes from `wm_load`, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wm_needs_outcome(policy: *const WmPolicy) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { policy.as_ref() }.is_some_and(|p| p.0.needs_outcome())
+}
+
 /// Forgets what was observed: the next observation is an episode's first. Zero, or one where there is no policy or its device
 /// has failed.
 ///

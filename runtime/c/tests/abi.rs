@@ -16,13 +16,13 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A run of the starter model with one checkpoint.
-fn run(folder: &Path) -> Run {
+/// A run of the starter model, or of one like it, with one checkpoint.
+fn run(folder: &Path, text: &str) -> Run {
     let dims: Vec<(String, u64)> = [("S", 4), ("H", 3), ("B", 4), ("T", 4)].map(|(n, s)| (n.to_string(), s)).to_vec();
     let options = dsl::Options { dims: dims.clone(), task: Some("pendulum_swingup".into()), model: None };
-    let model = dsl::check("starter.wm", STARTER, &dsl::NoLoader, &options).models.remove(0);
+    let model = dsl::check("starter.wm", text, &dsl::NoLoader, &options).models.remove(0);
     let config = Config::new(model, "pendulum_swingup", 7).unwrap();
-    let texts = Texts { file: "starter.wm".into(), text: STARTER.into(), imports: Vec::new() };
+    let texts = Texts { file: "starter.wm".into(), text: text.into(), imports: Vec::new() };
     let run = Run::create(folder, &Started::new("starter.wm", &config, dims, Vec::new()), &texts).unwrap();
     let mut trainer = Trainer::new(run.config.clone()).unwrap();
     (0..10).for_each(|_| drop(trainer.advance().unwrap()));
@@ -74,9 +74,23 @@ fn has(program: &str) -> Option<()> {
 #[test]
 fn c_and_python_plan_as_rust_does() {
     let folder = tempfile::tempdir().unwrap();
-    let run = run(&folder.path().join("run"));
+    let with_last_reward = STARTER
+        .replace("encoder(obs)  ->", "encoder(obs, prev: []) ->")
+        .replace("z[t]    = encoder(obs[t])", "z[t]    = encoder(obs[t], r[t-1])   with r[-1] = 0   for t in 0..T");
+    for (name, text) in [("plain", STARTER), ("rewarded", &with_last_reward)] {
+        let run = run(&folder.path().join(name), text);
+        same_from(&run, folder.path(), name == "rewarded");
+    }
+}
+
+/// A run's actions, from Rust and from elsewhere.
+fn same_from(run: &Run, folder: &Path, rewarded: bool) {
     let mut policy = run.policy().unwrap();
-    let wanted: Vec<f64> = (0..2).flat_map(|_| policy.plan(&[0.6, -0.8, 0.5]).unwrap()).collect();
+    assert_eq!(policy.needs_outcome(), rewarded);
+    let seen = [0.6, -0.8, 0.5];
+    let mut wanted = policy.plan(&seen).unwrap();
+    policy.outcome(0.75, false).unwrap();
+    wanted.extend(policy.plan(&seen).unwrap());
     let library = library();
     if has("python3").is_some() {
         let script = here().join("tests/plan.py");
@@ -84,7 +98,7 @@ fn c_and_python_plan_as_rust_does() {
         assert_eq!(actions(output), wanted);
     }
     if has("cc").is_some() {
-        let program = folder.path().join("plan");
+        let program = folder.join("plan");
         let mut cc = Command::new("cc");
         cc.arg("-Wall").arg("-Werror").arg("-I").arg(here().join("include")).arg(here().join("tests/plan.c")).arg(&library);
         let output = cc.arg("-o").arg(&program).output().unwrap();
@@ -93,8 +107,8 @@ fn c_and_python_plan_as_rust_does() {
         let output = Command::new(&program).arg(&run.folder).env("LD_LIBRARY_PATH", search).output().unwrap();
         assert_eq!(actions(output), wanted);
         // The same without the model's text.
-        let (artefact, checkpoint) = (folder.path().join("starter.wmx"), run.newest().unwrap().0);
-        std::fs::write(&artefact, compiled(&run).write().unwrap()).unwrap();
+        let (artefact, checkpoint) = (run.folder.join("starter.wmx"), run.newest().unwrap().0);
+        std::fs::write(&artefact, compiled(run).write().unwrap()).unwrap();
         std::fs::remove_dir_all(run.folder.join("model")).unwrap();
         let mut command = Command::new(&program);
         command.args([&run.folder, &artefact, &checkpoint]).env("LD_LIBRARY_PATH", search);

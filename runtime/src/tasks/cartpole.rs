@@ -11,6 +11,7 @@
 //! integrated by the classical Runge-Kutta method in steps of 10 ms. The rail ends at +-1.8 m.
 
 use super::limit::Limit;
+use super::scene::{Part, Scene};
 use super::shaping::{capsule_inertia, gaussian, quadratic};
 use super::{Outcome, Perturbation, Spec, Task, TaskError, draws, saved};
 
@@ -136,6 +137,16 @@ impl Task for Cartpole {
             _ => return Err(change.refused(&self.spec, "it has no contacts")),
         }
         Ok(())
+    }
+
+    fn scene(&mut self) -> Option<Scene> {
+        let [x, angle] = self.position;
+        let mut scene = Scene::default();
+        scene.capsule(Part::World, [RAIL.low, 0.0], [RAIL.high, 0.0], 0.02);
+        scene.rectangle(Part::Body, [x, 0.0], [0.2, 0.1]);
+        let long = 2.0 * HALF;
+        scene.capsule(Part::Body, [x, 0.0], [x + long * angle.sin(), long * angle.cos()], RADIUS);
+        Some(scene)
     }
 
     fn energy(&mut self) -> Option<f64> {

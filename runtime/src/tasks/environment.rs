@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use dsl::hir::{self, Setting};
 
 use super::mujoco::Rules;
+use super::scene::Scene;
 use super::{Perturbation, Spec, Task, TaskError};
 
 /// What a `.wm` file says about a task besides its sizes.
@@ -198,6 +199,11 @@ impl Environment {
 
     pub fn energy(&mut self) -> Option<f64> {
         self.task.energy()
+    }
+
+    /// What the task looks like now, where it knows.
+    pub fn scene(&mut self) -> Option<Scene> {
+        self.task.scene()
     }
 
     /// Changes the task from the next episode on.

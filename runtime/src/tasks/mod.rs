@@ -11,6 +11,7 @@
 //! | [`environment`] | action repeat, time limit, action delay, masks |
 //! | [`many`] | several environments at once |
 //! | [`perturb`] | changes to a task that a trained agent has not seen |
+//! | [`scene`] | what a task looks like |
 //! | [`suite`] | tasks by name |
 
 pub mod cartpole;
@@ -21,6 +22,7 @@ pub mod mujoco;
 pub mod pendulum;
 pub mod perturb;
 pub mod reacher;
+pub mod scene;
 mod shaping;
 pub mod suite;
 
@@ -94,6 +96,11 @@ pub trait Task: Send + std::fmt::Debug {
 
     /// Kinetic and potential energy, where the task knows them.
     fn energy(&mut self) -> Option<f64> {
+        None
+    }
+
+    /// What it looks like now, where it knows.
+    fn scene(&mut self) -> Option<scene::Scene> {
         None
     }
 }

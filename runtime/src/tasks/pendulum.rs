@@ -5,6 +5,7 @@
 
 use std::f64::consts::PI;
 
+use super::scene::{Part, Scene};
 use super::{Outcome, Perturbation, Spec, Task, TaskError, draws, saved};
 
 const STEP: f64 = 0.05;
@@ -72,12 +73,21 @@ impl Task for Pendulum {
     fn perturb(&mut self, change: Perturbation) -> Result<(), TaskError> {
         match change {
             Perturbation::Mass(factor) => self.mass *= factor,
+            // There is none to begin with.
+            Perturbation::Damping(0.0) => {}
             Perturbation::Damping(_) => return Err(change.refused(&self.spec, "it has no damping")),
             Perturbation::Actuator(factor) => self.torque *= factor,
             Perturbation::Kick(speed) => self.kick = speed,
             _ => return Err(change.refused(&self.spec, "it has no contacts")),
         }
         Ok(())
+    }
+
+    fn scene(&mut self) -> Option<Scene> {
+        let mut scene = Scene::default();
+        scene.capsule(Part::Body, [0.0; 2], [self.angle.sin(), self.angle.cos()], 0.05);
+        scene.capsule(Part::World, [0.0; 2], [0.0; 2], 0.07);
+        Some(scene)
     }
 
     fn energy(&mut self) -> Option<f64> {

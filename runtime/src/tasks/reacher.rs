@@ -6,6 +6,7 @@
 use std::f64::consts::{PI, TAU};
 
 use super::limit::Limit;
+use super::scene::{Part, Scene};
 use super::shaping::capsule_inertia;
 use super::{Outcome, Perturbation, Spec, Task, TaskError, draws, saved};
 
@@ -151,6 +152,23 @@ impl Task for Reacher {
             _ => return Err(change.refused(&self.spec, "it has no contacts")),
         }
         Ok(())
+    }
+
+    fn scene(&mut self) -> Option<Scene> {
+        let ([shoulder, wrist], mut scene) = (self.position, Scene::default());
+        let elbow = [LINK * shoulder.cos(), LINK * shoulder.sin()];
+        let [x, y] = self.to_target();
+        scene.capsule(Part::Target, self.target, self.target, REACH - RADIUS);
+        scene.capsule(Part::Body, [0.0; 2], elbow, RADIUS);
+        scene.capsule(
+            Part::Body,
+            elbow,
+            [elbow[0] + 0.1 * (shoulder + wrist).cos(), elbow[1] + 0.1 * (shoulder + wrist).sin()],
+            RADIUS,
+        );
+        scene.capsule(Part::Body, [self.target[0] - x, self.target[1] - y], [self.target[0] - x, self.target[1] - y], RADIUS);
+        scene.capsule(Part::World, [0.0; 2], [0.0; 2], 1.2 * RADIUS);
+        Some(scene)
     }
 
     fn energy(&mut self) -> Option<f64> {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Config;
 use crate::Error;
 use crate::actor::{Actor, to_task};
+use crate::context::Context;
 use crate::experience::{Experience, Layout};
 use crate::learner::Learner;
 use crate::program::{Program, Schedules, State};
@@ -62,6 +63,7 @@ struct Seen {
 struct Metrics {
     program: Program,
     schedules: Schedules,
+    context: Option<Context>,
     episodes: Experience,
 }
 
@@ -86,6 +88,7 @@ impl Evaluator {
         if let Some(metrics) = &mut self.metrics {
             learner.give(&mut metrics.program, &METRICS_READ)?;
             metrics.program.executable.prepare()?;
+            metrics.context.as_mut().map_or(Ok(()), |context| context.follow(learner))?;
         }
         Ok(())
     }
@@ -156,13 +159,15 @@ const METRICS_READ: [Role; 3] = [Role::Param, Role::Slow, Role::Running];
 
 impl Metrics {
     fn new(config: &Config, episodes: usize, state: &State) -> Result<Metrics, Error> {
-        let mut program = Program::new(&config.model, Entry::Evaluate, None, config.compute)?;
+        let mut program = Program::part(&config.model, Entry::Evaluate, "metric.", &[], config.compute)?;
         program.load(state, &METRICS_READ)?;
+        program.begin(state)?;
         program.executable.prepare()?;
         let time = program.with_role(Role::Data).map(|(n, _)| program.shape(n)[1]).max().unwrap_or(1);
         let capacity = episodes * (config.environment.length as usize + 1);
         let episodes = Experience::new(Layout::of(&config.model)?, capacity, time, false);
-        Ok(Metrics { program, schedules: Schedules::new(&config.model)?, episodes })
+        let context = Context::new(&config.model, state, config.compute)?;
+        Ok(Metrics { program, schedules: Schedules::new(&config.model)?, context, episodes })
     }
 
     /// None where no episode was long enough.
@@ -177,6 +182,9 @@ impl Metrics {
             let steps = self.program.shape(input)[1];
             let field = self.episodes.layout().field(&name).ok_or_else(|| Error::Field { field: name.clone() })?;
             self.episodes.read(&starts, field, steps, self.program.executable.input_mut(input)?);
+        }
+        if let Some(context) = &mut self.context {
+            context.put(&self.episodes, &starts, (seed, number, progress), &mut self.program)?;
         }
         self.program.executable.run(seed, number)?;
         let (names, outputs): (Vec<String>, Vec<usize>) = self.program.with_prefix("metric.").into_iter().unzip();

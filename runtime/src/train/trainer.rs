@@ -10,10 +10,12 @@ use dsl::hir::Source;
 
 use super::Config;
 use super::evaluator::{Evaluation, Evaluator};
+use super::latency::Latencies;
 use super::on_policy::OnPolicy;
 use super::snapshot::{Counters, Snapshot};
 use crate::Error;
 use crate::actor::{Actor, to_task};
+use crate::context::Context;
 use crate::experience::{Experience, Layout};
 use crate::learner::Learner;
 use crate::program::initial;
@@ -48,10 +50,12 @@ pub struct Trainer {
     actor: Actor,
     evaluator: Evaluator,
     on_policy: Option<OnPolicy>,
+    context: Option<Context>,
     counters: Counters,
     /// The actor has not yet taken over what was learnt.
     behind: bool,
     times: Times,
+    latencies: Latencies,
 }
 
 impl Trainer {
@@ -64,10 +68,8 @@ impl Trainer {
         let actor = Actor::new(model, true, 1, &state, config.compute)?;
         let evaluator = Evaluator::new(&config, &state)?;
         let on_policy = OnPolicy::new(&config, &state)?;
+        let context = Context::new(model, &state, config.compute)?;
         let mut experience = match &model.source {
-            Source::Replay { context, .. } if *context > 0 => {
-                return Err(Error::Unsupported("a source with `context` cannot be trained from yet".into()));
-            }
             Source::Replay { capacity, cross, time, .. } => {
                 let time = model.axis(time.axis).size.value().unwrap_or(1) as usize;
                 Experience::new(layout, usize::try_from(*capacity).unwrap_or(usize::MAX), time, *cross)
@@ -83,9 +85,11 @@ impl Trainer {
             actor,
             evaluator,
             on_policy,
+            context,
             counters: Counters::default(),
             behind: false,
             times: Times::default(),
+            latencies: Latencies::default(),
             config,
         })
     }
@@ -115,6 +119,11 @@ impl Trainer {
         self.times
     }
 
+    /// Of decisions of its own: those of seed steps are none.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
     /// An instruction set, or a device's name.
     pub fn computes_with(&self) -> &str {
         self.learner.computes_with()
@@ -122,7 +131,7 @@ impl Trainer {
 
     /// Bytes of kernels' buffers, and of the replay when it is full.
     pub fn bytes(&self) -> (usize, usize) {
-        let record = self.on_policy.as_ref().map_or(0, OnPolicy::bytes);
+        let record = self.on_policy.as_ref().map_or(0, OnPolicy::bytes) + self.context.as_ref().map_or(0, Context::bytes);
         (self.learner.bytes() + self.actor.bytes() + self.evaluator.bytes() + record, self.experience.bytes())
     }
 
@@ -138,9 +147,13 @@ impl Trainer {
     /// One decision, and what is due after it.
     pub fn advance(&mut self) -> Result<Report, Error> {
         let mut report = Report::default();
+        let before = self.times.act;
         let action = timed(&mut self.times.act, || {
             choose(&self.config, &self.counters, &mut self.actor, &mut self.learner, &mut self.behind, &self.environment)
         })?;
+        if self.counters.step >= self.config.train.seed_steps {
+            self.latencies.add(self.times.act - before);
+        }
         let moved = to_task(&self.config.model, &action);
         let outcome = timed(&mut self.times.environment, || self.environment.step(moved))?;
         timed(&mut self.times.replay, || {
@@ -184,7 +197,12 @@ impl Trainer {
             let due = self.counters.step >= train.seed_steps && self.counters.step.is_multiple_of(train.every);
             if due && self.experience.ready()? {
                 for _ in 0..train.updates {
-                    timed(&mut self.times.replay, || draw(&self.experience, &mut self.learner, seed))?;
+                    let starts = timed(&mut self.times.replay, || draw(&self.experience, &mut self.learner, seed))?;
+                    if let Some(context) = &mut self.context {
+                        timed(&mut self.times.update, || {
+                            recall(context, &self.experience, &starts, &mut self.learner, seed, progress)
+                        })?;
+                    }
                     timed(&mut self.times.update, || self.learner.update(seed, progress))?;
                 }
             }
@@ -261,8 +279,8 @@ fn choose(
     Ok(actor.action(0).to_vec())
 }
 
-/// Puts segments of the past in place for an update.
-fn draw(experience: &Experience, learner: &mut Learner, seed: u64) -> Result<(), Error> {
+/// Puts segments of the past in place for an update, and says where they start.
+fn draw(experience: &Experience, learner: &mut Learner, seed: u64) -> Result<Vec<u64>, Error> {
     let data = learner.data();
     let batch = data.first().map_or(1, |(.., shape)| shape[0]);
     let starts = experience.sample(Stream::new("segments", seed, "train_step", learner.updates()), batch)?;
@@ -270,5 +288,19 @@ fn draw(experience: &Experience, learner: &mut Learner, seed: u64) -> Result<(),
         let field = experience.layout().field(&name).ok_or_else(|| Error::Field { field: name.clone() })?;
         experience.read(&starts, field, shape[1], learner.data_mut(input)?);
     }
-    Ok(())
+    Ok(starts)
+}
+
+/// Lets segments start with what is remembered of the steps before them.
+fn recall(
+    context: &mut Context,
+    experience: &Experience,
+    starts: &[u64],
+    learner: &mut Learner,
+    seed: u64,
+    progress: f64,
+) -> Result<(), Error> {
+    context.follow(learner)?;
+    let number = learner.updates();
+    context.put(experience, starts, (seed, number, progress), learner.program_mut())
 }

@@ -5,6 +5,7 @@ use std::f64::consts::{PI, TAU};
 use super::library::{self, data, model};
 use super::physics::Physics;
 use super::{Installed, MujocoError};
+use crate::tasks::scene::Scene;
 use crate::tasks::shaping::{gaussian, quadratic};
 use crate::tasks::{Outcome, Perturbation, Spec, Task, TaskError, draws};
 
@@ -305,6 +306,19 @@ impl Task for Dmc {
             _ => return Err(change.refused(&self.spec, "that is a change of the environment around it")),
         }
         Ok(())
+    }
+
+    fn scene(&mut self) -> Option<Scene> {
+        // The reacher lies on the ground, the others stand.
+        let (axes, target) = match self.kind {
+            Kind::Reacher { target, .. } => ([0, 1], Some(target)),
+            _ => ([0, 2], None),
+        };
+        let mut scene = self.physics.scene(axes, target);
+        if let Kind::Cheetah { .. } = self.kind {
+            scene.centre[0] = self.position()[0];
+        }
+        Some(scene)
     }
 
     fn energy(&mut self) -> Option<f64> {

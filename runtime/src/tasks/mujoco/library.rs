@@ -26,6 +26,9 @@ pub(super) mod model {
     pub(crate) const JNT_LIMITED: usize = 2152;
     pub(crate) const JNT_RANGE: usize = 2224;
     pub(crate) const DOF_DAMPING: usize = 2336;
+    pub(crate) const GEOM_TYPE: usize = 2416;
+    pub(crate) const GEOM_BODY: usize = 2448;
+    pub(crate) const GEOM_SIZE: usize = 2528;
     pub(crate) const GEOM_POS: usize = 2552;
     pub(crate) const GEOM_FRICTION: usize = 2568;
     pub(crate) const ACTUATOR_GEAR: usize = 5000;
@@ -45,6 +48,7 @@ pub(super) mod data {
     pub(crate) const SENSORDATA: usize = 160_808;
     pub(crate) const XMAT: usize = 160_856;
     pub(crate) const GEOM_XPOS: usize = 160_896;
+    pub(crate) const GEOM_XMAT: usize = 160_904;
 }
 
 /// `mjSTATE_INTEGRATION`: everything that a step depends on.
@@ -56,6 +60,13 @@ pub(super) const BODY: c_int = 1;
 pub(super) const JOINT: c_int = 3;
 pub(super) const GEOM: c_int = 5;
 pub(super) const SENSOR: c_int = 20;
+/// `mjtGeom`.
+pub(super) const PLANE: c_int = 0;
+pub(super) const SPHERE: c_int = 2;
+pub(super) const CAPSULE: c_int = 3;
+pub(super) const ELLIPSOID: c_int = 4;
+pub(super) const CYLINDER: c_int = 5;
+pub(super) const BOX: c_int = 6;
 
 type Of2 = unsafe extern "C" fn(*mut c_void, *mut c_void);
 type LogHandler = unsafe extern "C" fn(*const LogMessage);

@@ -10,6 +10,7 @@ use std::path::Path;
 use super::library::{data, model};
 use super::physics::Physics;
 use super::{Installed, MujocoError};
+use crate::tasks::scene::Scene;
 use crate::tasks::{Outcome, Perturbation, Spec, Task, TaskError, draws};
 
 /// What the settings say.
@@ -140,6 +141,10 @@ impl Task for Mjcf {
             _ => return Err(change.refused(&self.spec, "that is a change of the environment around it")),
         }
         Ok(())
+    }
+
+    fn scene(&mut self) -> Option<Scene> {
+        Some(self.physics.scene([0, 2], None))
     }
 
     fn energy(&mut self) -> Option<f64> {

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::library::{self, Library, data, model};
 use super::{Installed, MujocoError};
 use crate::tasks::Perturbation;
+use crate::tasks::scene::{Form, Part, Scene, Shape, hull};
 
 #[derive(Debug)]
 pub(super) struct Physics {
@@ -188,6 +189,57 @@ impl Physics {
         // SAFETY: two numbers of the state lie there.
         let [potential, kinetic] = unsafe { self.data.byte_add(data::ENERGY).cast::<[f64; 2]>().read() };
         potential + kinetic
+    }
+
+    fn integers(&self, offset: usize, len: usize) -> &[c_int] {
+        // SAFETY: the field is a pointer to at least `len` ints, which live as long as the model.
+        unsafe { std::slice::from_raw_parts(self.model.byte_add(offset).cast::<*const c_int>().read(), len) }
+    }
+
+    /// What it looks like along two of the three axes. Meshes and fields of heights are left out.
+    pub(super) fn scene(&mut self, [across, up]: [usize; 2], target: Option<usize>) -> Scene {
+        let count = self.count(model::NGEOM);
+        let sizes = self.of_model(model::GEOM_SIZE, 3 * count).to_vec();
+        let (kinds, bodies) = (self.integers(model::GEOM_TYPE, count), self.integers(model::GEOM_BODY, count));
+        let (places, turns) = (self.of_data(data::GEOM_XPOS, 3 * count), self.of_data(data::GEOM_XMAT, 9 * count));
+        let mut scene = Scene::default();
+        for geom in 0..count {
+            let (size, place, turn) = (&sizes[3 * geom..], &places[3 * geom..], &turns[9 * geom..]);
+            let part = match bodies[geom] {
+                _ if target == Some(geom) => Part::Target,
+                0 => Part::World,
+                _ => Part::Body,
+            };
+            // A point of the shape's own, along its three axes.
+            let at = |own: [f64; 3]| [across, up].map(|i| place[i] + (0..3).map(|k| turn[3 * i + k] * own[k]).sum::<f64>());
+            let middle = at([0.0; 3]);
+            match kinds[geom] {
+                // A plane is seen where it is the ground.
+                library::PLANE if up == 2 && turn[8] > 0.99 => scene.ground = Some(middle[1]),
+                library::SPHERE => scene.capsule(part, middle, middle, size[0]),
+                library::CAPSULE | library::CYLINDER => {
+                    scene.capsule(part, at([0.0, 0.0, -size[1]]), at([0.0, 0.0, size[1]]), size[0]);
+                }
+                library::ELLIPSOID => {
+                    let ring = |a: f64| {
+                        let (s, c) = a.sin_cos();
+                        [
+                            at([size[0] * c, size[1] * s, 0.0]),
+                            at([size[0] * c, 0.0, size[2] * s]),
+                            at([0.0, size[1] * c, size[2] * s]),
+                        ]
+                    };
+                    let points = (0..24).flat_map(|i| ring(f64::from(i) * std::f64::consts::TAU / 24.0)).collect();
+                    scene.shapes.push(Shape { form: Form::Polygon(hull(points)), part });
+                }
+                library::BOX => {
+                    let corner = |i: usize| at([0, 1, 2].map(|k| if i >> k & 1 == 0 { -size[k] } else { size[k] }));
+                    scene.shapes.push(Shape { form: Form::Polygon(hull((0..8).map(corner).collect())), part });
+                }
+                _ => {}
+            }
+        }
+        scene
     }
 
     fn state_len(&self) -> usize {

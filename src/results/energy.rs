@@ -1,0 +1,62 @@
+//! Tables of what `wmc diagnose` has found.
+
+use serde_json::Value;
+
+/// A head and its rows.
+pub(crate) type Table = (Vec<&'static str>, Vec<Vec<String>>);
+
+const KINDS: [(&str, &str); 3] = [("no action", "without_action"), ("random actions", "random_action"), ("policy", "policy")];
+
+pub(crate) fn number(value: &Value) -> String {
+    match value.as_f64() {
+        None => "–".into(),
+        Some(x) if x != 0.0 && x.abs() < 1e-3 => format!("{x:.1e}"),
+        Some(x) => format!("{x:.4}"),
+    }
+}
+
+/// A part as per cent.
+pub(crate) fn percent(value: &Value) -> String {
+    value.as_f64().map_or("–".into(), |x| format!("{:.1} %", 100.0 * x))
+}
+
+/// Drifts, the coupling of action and energy, the terms of a step, its expansion: those that there are.
+pub(crate) fn tables(found: &Value) -> Vec<Table> {
+    let drift = |(name, key): (&str, &str)| {
+        let of = |whose: &str| [number(&found[key][whose]["absolute"]), percent(&found[key][whose]["relative"])];
+        std::iter::once(name.to_string()).chain(of("model")).chain(of("simulator")).collect()
+    };
+    let mut all: Vec<Table> =
+        vec![(vec!["episodes", "model's drift", "of |H(0)|", "simulator's drift", "of |H(0)|"], KINDS.map(drift).to_vec())];
+    let coupling = &found["coupling"];
+    if coupling.is_object() {
+        let head = vec!["corr(sign dH, push)", "corr(|dH|, |push|)", "lift area", "best lift"];
+        all.push((head, vec![["sign", "size", "lift_area", "best_lift"].map(|key| number(&coupling[key])).to_vec()]));
+    }
+    let Some(stability) = found["stability"].as_object() else { return all };
+    let terms = |(kind, of): (&String, &Value)| {
+        let sizes = ["change", "push", "leak", "curvature", "rest"].map(|term| number(&of["terms"][term]));
+        let residual = number(&found["means"]["residual"][kind]);
+        std::iter::once(kind.clone()).chain(sizes).chain([residual]).collect()
+    };
+    let head = vec!["sizes of what a step changes H by", "all", "push", "leak", "curvature", "rest", "residual"];
+    all.push((head, stability.iter().map(terms).collect()));
+    let stretch = |(kind, of): (&String, &Value)| {
+        let e = &of["expansion"];
+        e.is_object().then(|| {
+            let factors = ["largest", "most", "along", "step"].map(|key| number(&e[key]));
+            std::iter::once(kind.clone()).chain(factors).collect::<Vec<String>>()
+        })
+    };
+    let stretched: Vec<Vec<String>> = stability.iter().filter_map(stretch).collect();
+    if !stretched.is_empty() {
+        let head = vec!["expansion of a step", "at most, on average", "at most", "along the episode", "difference of states"];
+        all.push((head, stretched));
+    }
+    all
+}
+
+/// Files beside the diagnosis, and what they show.
+pub(crate) fn figures(found: &Value) -> Vec<(&str, &str)> {
+    found["figures"].as_array().into_iter().flatten().filter_map(|f| Some((f[0].as_str()?, f[1].as_str()?))).collect()
+}
