@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use compiler::backend::cube::{Emitted, Limits, Resident, Target, emit, notes};
+use compiler::backend::cube::{Emitted, Limits, Precision, Resident, Target, emit, notes};
 use compiler::interp::{self, Clock, RunOptions};
 use compiler::ir;
 use compiler::kernel::fuse::{Level, fuse};
@@ -78,6 +78,7 @@ fn random_programs() {
             shared_bytes: if seed % 3 == 0 { 9 << 10 } else { 48 << 10 },
             units: 64,
             plane: if seed % 2 == 0 { 32 } else { 1 },
+            precision: Precision::F32,
         };
         let emitted = cuda(&program, &limits);
         let (found, findings) = run(&format!("random-{}", seed % 4), &emitted, &inputs, clock, watched);
@@ -334,6 +335,93 @@ fn what_does_not_fit_is_said() {
     for (x, y) in x.chunks(12000).zip(found[0].chunks(12000)) {
         let sum: f32 = x.iter().sum();
         assert!(x.iter().zip(y).all(|(x, y)| *y == x - sum));
+    }
+}
+
+/// What factors that are rounded may be off by, of the largest number of an output.
+fn rounding(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => TOLERANCE,
+        Precision::Tf32 => 2e-3,
+        Precision::Bf16 => 2e-2,
+    }
+}
+
+/// Two products in a row, the first with a bias and the second added to what is there, for `times` entries of each of `rows` rows.
+fn products(rows: usize, times: usize, k: usize, n: usize) -> Program {
+    let (x, y) = (times * k, times * n);
+    let text = format!(
+        "program p
+        buffer %0 x: input {}
+        buffer %1 w: input {}
+        buffer %2 b: input {n}
+        buffer %3 w.packed: kept {}
+        buffer %4 v: input {}
+        buffer %5 v.packed: kept {}
+        buffer %6 y: output {}
+        buffer %7 z: output {}
+        input %0, %1, %2, %4
+        output %6, %7
+        prepare {{
+          launch {{
+            pack w n {n} k [{k}]: %3 = %1[{k}, 1] splat
+            pack v n {n} k [{n}]: %5 = %4[{n}, 1] splat
+          }}
+        }}
+        steps {{
+          launch {{
+            tile two rows [{rows}] arena {} {{
+              local $0: {x} @ 0
+              local $1: {y} @ {x}
+              local $2: {y} @ {}
+              copy [{x}]: $0[1] = %0[1] rows [{x}]
+              gemm m [{times}] n {n} k {k}: $1[{n}, 1] = $0[{k}, 1] * %3[] splat + %2[1] splat
+              copy [{y}]: $2[1] = $1[1]
+              gemm m [{times}] n {n} k {n}: $2[{n}, 1] += $1[{n}, 1] * %5[] splat
+              copy [{y}]: %6[1] rows [{y}] = $1[1]
+              copy [{y}]: %7[1] rows [{y}] = $2[1]
+            }}
+          }}
+        }}",
+        rows * x,
+        n * k,
+        kernel::packed_len(n, k),
+        n * n,
+        kernel::packed_len(n, n),
+        rows * y,
+        rows * y,
+        x + 2 * y,
+        x + y,
+    );
+    text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Rows, entries and outputs that fill tiles, and that do not; blocks along rows and outputs; a last cube with fewer rows.
+#[test]
+fn products_on_tensor_cores() {
+    for (i, (rows, times, k, n)) in [(16, 1, 16, 16), (32, 1, 40, 144), (37, 2, 23, 50), (12, 3, 64, 17)].into_iter().enumerate()
+    {
+        let program = products(rows, times, k, n);
+        let inputs = kernel_inputs(&program, i as u64);
+        let wide: Vec<Vec<f64>> = inputs.iter().map(|list| list.iter().map(|x| f64::from(*x)).collect()).collect();
+        let expected = kernel::interp::run(&program, &wide, &BTreeMap::new(), Clock::default()).unwrap_or_else(|e| panic!("{e}"));
+        for precision in Precision::ALL {
+            let limits = Limits { processors: 1, precision, ..Limits::cuda(86) };
+            let emitted = cuda(&program, &limits);
+            let tensor = emitted.kernels.iter().any(|k| k.source.contains("mma_sync"));
+            assert_eq!(tensor, precision != Precision::F32, "{:?}", emitted.notes);
+            let name = format!("tensor-{i}-{}", precision.name());
+            let (found, findings) = run(&name, &emitted, &inputs, Clock::default(), true);
+            assert_eq!(findings, Vec::<String>::new(), "{name}");
+            for (found, expected) in found.iter().zip(&expected) {
+                let distance = apart(found.iter().zip(expected)) / largest(expected);
+                eprintln!("{name}: {distance:.1e}");
+                assert!(distance <= rounding(precision), "{name}: {distance:e}");
+                assert!(precision == Precision::F32 || distance > 1e-6, "{name}: nothing is rounded");
+            }
+            // The text does not depend on chance.
+            assert!((0..5).all(|_| cuda(&program, &limits) == emitted), "{name} differs from run to run");
+        }
     }
 }
 
