@@ -49,10 +49,10 @@ pub(super) fn room(precision: Precision) -> usize {
 }
 
 impl TensorPhase {
-    /// The product on tensor cores, where there are some and tiles would not be filled up with zeros for the most part.
+    /// The product on tensor cores, where there are some and at least half of a tile's rows are there: even so they are quicker.
     pub(super) fn new(gemm: &Gemm, weight: Weight, m: usize, limits: &Limits) -> Option<TensorPhase> {
         let planes = limits.units as usize / PLANE;
-        let fits = m >= SIDE && gemm.n >= SIDE && gemm.k >= CHUNK && weight.panels() == 1 && !gemm.batch.contains(&0);
+        let fits = 2 * m >= SIDE && gemm.n >= SIDE && gemm.k >= CHUNK && weight.panels() == 1 && !gemm.batch.contains(&0);
         if limits.precision == Precision::F32 || limits.plane as usize != PLANE || planes == 0 || !fits {
             return None;
         }
