@@ -11,6 +11,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use compiler::backend::cube::Precision;
 use compiler::kernel::fuse::Level;
 pub(crate) use runs::{Diagnose, Doctor, Eval, Experiment, Plan, Plot, ReportPage, Rollout, Runs, Tasks, TasksCommand, Train};
 pub(crate) use shared::{Chosen, Computed, Episodes, ModelFile, Place, Roots, Sizes};
@@ -241,7 +242,8 @@ pub(crate) struct Run {
 #[command(after_help = "\
 Targets:
   cpu          kernels for every processor
-  cuda:sm_86   CUDA C++ for a compute capability (sm_80 and up)
+  cuda:sm_86   CUDA C++ for a compute capability (sm_80 and up); with :tf32 or :bf16 behind it, large products with
+               weights are on tensor cores, in that precision
   vulkan       WGSL
   all          cpu, cuda:sm_86 and vulkan
 
@@ -302,7 +304,7 @@ pub(crate) struct Compile {
 pub(crate) enum Target {
     Cpu,
     /// Of a compute capability: 86.
-    Cuda(u32),
+    Cuda(u32, Precision),
     Vulkan,
     All,
 }
@@ -311,7 +313,8 @@ impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Target::Cpu => f.write_str("cpu"),
-            Target::Cuda(arch) => write!(f, "cuda:sm_{arch}"),
+            Target::Cuda(arch, Precision::F32) => write!(f, "cuda:sm_{arch}"),
+            Target::Cuda(arch, precision) => write!(f, "cuda:sm_{arch}:{}", precision.name()),
             Target::Vulkan => f.write_str("vulkan"),
             Target::All => f.write_str("all"),
         }
@@ -322,7 +325,7 @@ impl Target {
     /// Itself, or all that there are.
     pub(crate) fn each(self) -> Vec<Target> {
         match self {
-            Target::All => vec![Target::Cpu, Target::Cuda(86), Target::Vulkan],
+            Target::All => vec![Target::Cpu, Target::Cuda(86, Precision::F32), Target::Vulkan],
             one => vec![one],
         }
     }
@@ -341,13 +344,17 @@ pub(crate) enum Emit {
 }
 
 fn wanted_target(text: &str) -> Result<Target, String> {
-    let cuda = |arch: &str| arch.parse().ok().filter(|n| (80..=200).contains(n)).map(Target::Cuda);
+    let cuda = |text: &str| {
+        let (arch, precision) = text.split_once(':').unwrap_or((text, Precision::F32.name()));
+        let arch = arch.parse().ok().filter(|n| (80..=200).contains(n))?;
+        Some(Target::Cuda(arch, Precision::named(precision)?))
+    };
     match text {
         "cpu" => Ok(Target::Cpu),
         "vulkan" => Ok(Target::Vulkan),
         "all" => Ok(Target::All),
         _ => text.strip_prefix("cuda:sm_").and_then(cuda).ok_or_else(|| {
-            format!("`{text}` is no target; there are cpu, cuda:sm_86 (or another capability from 80 on), vulkan and all")
+            format!("`{text}` is no target; there are cpu, cuda:sm_86 (or another capability from 80 on; cuda:sm_86:tf32 for tensor cores), vulkan and all")
         }),
     }
 }

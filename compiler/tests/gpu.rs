@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use compiler::backend::cube::{Action, Emitted, Limits, Resident, Target, emit};
+use compiler::backend::cube::{Action, Emitted, Limits, Precision, Resident, Target, emit};
 use compiler::interp::Clock;
 use compiler::ir;
 use compiler::kernel::fuse::{Level, fuse};
@@ -147,11 +147,11 @@ struct Compiled {
     emission: u128,
 }
 
-fn compiled(model: &Model, entry: Entry, arch: &Arch) -> Option<Compiled> {
+fn compiled(model: &Model, entry: Entry, arch: &Arch, precision: Precision) -> Option<Compiled> {
     let program = graph(model, entry)?;
     let number = arch.name.trim_start_matches("sm_").parse().expect("a capability");
     let start = Instant::now();
-    let emitted = emitted(&program, Target::Cuda { arch: number }, &Limits::cuda(number));
+    let emitted = emitted(&program, Target::Cuda { arch: number }, &Limits { precision, ..Limits::cuda(number) });
     let emission = start.elapsed().as_millis();
     let text = |k: &compiler::backend::cube::EmittedKernel| Text {
         name: format!("{}.cu", k.name),
@@ -175,19 +175,24 @@ impl Compiled {
         each.flat_map(|(t, f)| nvrtc::over_budget(t, f, arch).into_iter().map(move |why| format!("{}: {why}", t.name))).collect()
     }
 
+    /// Of the processor, for all texts.
+    fn seconds(&self) -> f64 {
+        self.figures.iter().map(|f| f.ms).sum::<u64>() as f64 / 1e3
+    }
+
     /// `| 14 | 9 | 128 | 0 | 96.2 | 0.4 | 3.1 |`
     fn row(&self) -> String {
         let most = |f: &dyn Fn(&Figures) -> usize| self.figures.iter().map(f).max().unwrap_or(0);
         let spills: usize = self.figures.iter().map(|f| f.spills).sum();
         let shared = self.texts.iter().map(|t| t.shared).max().unwrap_or(0);
-        let seconds = self.figures.iter().map(|f| f.ms).sum::<u64>() as f64 / 1e3;
         format!(
-            "| {} | {} | {} | {spills} | {:.1} | {:.2} | {seconds:.1} |",
+            "| {} | {} | {} | {spills} | {:.1} | {:.2} | {:.1} |",
             self.launches,
             self.texts.len(),
             most(&|f| f.registers),
             shared as f64 / 1024.0,
             self.emission as f64 / 1e3,
+            self.seconds(),
         )
     }
 }
@@ -200,7 +205,7 @@ fn nvrtc_takes_decisions() {
     let arch = &ARCHS[1];
     for file in ["hamworld", "tdmpc2"] {
         let model = model(file);
-        let compiled = compiled(&model, Entry::Plan, arch).expect("a planner");
+        let compiled = compiled(&model, Entry::Plan, arch, Precision::F32).expect("a planner");
         eprintln!("{} {}", model.name, compiled.row());
         assert_eq!(compiled.over_budget(arch), Vec::<String>::new(), "{}", model.name);
     }
@@ -215,7 +220,7 @@ fn occupancy_of_a_decision() {
         "| kernel | arch | cubes | threads | registers | shared KB | cubes a processor | lines |\n|---|---|---|---|---|---|---|---|"
     );
     for arch in [&ARCHS[1], &ARCHS[2]] {
-        let compiled = compiled(&model, Entry::Plan, arch).expect("a planner");
+        let compiled = compiled(&model, Entry::Plan, arch, Precision::F32).expect("a planner");
         for ((text, figures), cubes) in compiled.texts.iter().zip(&compiled.figures).zip(&compiled.cubes) {
             let resident = nvrtc::resident(text, figures, arch);
             let (name, kb, lines) = (text.name.trim_end_matches(".cu"), text.shared as f64 / 1024.0, text.source.lines().count());
@@ -227,12 +232,13 @@ fn occupancy_of_a_decision() {
     }
 }
 
-/// The table of docs/gpu.md: `cargo xtask verify nvrtc`. `MODEL=hamworld ENTRY=plan ARCH=sm_86` for a part of it.
+/// The table of docs/gpu.md: `cargo xtask verify nvrtc`. `MODEL=hamworld ENTRY=plan ARCH=sm_86 PRECISION=tf32` for a part of it.
 #[test]
 #[ignore = "takes an hour for all models"]
 fn nvrtc_takes_all_models() {
     assert!(nvrtc::available().unwrap_or_else(|e| panic!("{e}")), "there is no NVRTC");
     let wanted = |name: &str, is: &str| std::env::var(name).map_or(true, |w| w == is);
+    let precision = std::env::var("PRECISION").map_or(Precision::F32, |p| Precision::named(&p).expect("a precision"));
     let mut seen: BTreeMap<String, ()> = BTreeMap::new();
     let mut wrong = Vec::new();
     println!(
@@ -243,13 +249,17 @@ fn nvrtc_takes_all_models() {
             if seen.insert(model.name.clone(), ()).is_some() {
                 continue;
             }
-            for entry in Entry::ALL.into_iter().filter(|e| wanted("ENTRY", e.name())) {
-                for arch in ARCHS.iter().filter(|a| wanted("ARCH", a.name)) {
-                    let Some(compiled) = compiled(&model, entry, arch) else { continue };
+            for arch in ARCHS.iter().filter(|a| wanted("ARCH", a.name)) {
+                let (mut emission, mut seconds) = (0.0, 0.0);
+                for entry in Entry::ALL.into_iter().filter(|e| wanted("ENTRY", e.name())) {
+                    let Some(compiled) = compiled(&model, entry, arch, precision) else { continue };
                     println!("| {} | {} | {} {}", model.name, entry.name(), arch.name, compiled.row());
+                    emission += compiled.emission as f64 / 1e3;
+                    seconds += compiled.seconds();
                     let what = format!("{} {} {}", model.name, entry.name(), arch.name);
                     wrong.extend(compiled.over_budget(arch).into_iter().map(|why| format!("{what}: {why}")));
                 }
+                println!("| {} | all | {} | | | | | | {emission:.2} | {seconds:.1} |", model.name, arch.name);
             }
         }
     }

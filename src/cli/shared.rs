@@ -69,7 +69,8 @@ impl Computed {
 /// Where kernels run.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Place {
-    /// Where kernels run: cpu, cuda, vulkan (cuda:1 is the second of several), or auto for the best that there is
+    /// Where kernels run: cpu, cuda, vulkan (cuda:1 is the second of several, cuda:0:tf32 and cuda:0:bf16
+    /// multiply on tensor cores), or auto for the best that there is
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub(crate) device: Wanted,
 }

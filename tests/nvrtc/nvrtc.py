@@ -2,7 +2,8 @@
 """Compiles CUDA texts with NVRTC, on a machine without a GPU, and says what the assembler made of them.
 
     nvrtc.py install                        NVIDIA's compiler into the user's cache (140 MB, once)
-    nvrtc.py check ARCH[,ARCH..] FILE.cu..  one JSON object a line for each file and architecture
+    nvrtc.py check ARCH[,ARCH..] FILE.cu..  one JSON object a line for each file and architecture, as many at a time as there are
+                                            processors
 
 A line has file, arch, kernel, registers, spills (bytes stored and loaded), stack (bytes of local memory), ms (of the processor,
 NVRTC with its assembler) and ptx_bytes; or file, arch and error. Budgets are the caller's. Exit code 1 if any text did not compile,
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -103,16 +105,25 @@ def figures(log: str) -> dict:
     }
 
 
+def one(job: tuple[str, str]) -> dict:
+    """In a process of its own: threads would wait for each other."""
+    global nvrtc
+    nvrtc = globals().get("nvrtc") or Nvrtc()
+    file, arch = job
+    return {"file": file, "arch": arch, **nvrtc.compile(Path(file).read_text(), arch)}
+
+
 def check(archs: list[str], files: list[str]) -> int:
-    nvrtc = Nvrtc()
-    failed = False
-    for file in files:
-        source = Path(file).read_text()
-        for arch in archs:
-            result = nvrtc.compile(source, arch)
-            failed |= "error" in result
-            print(json.dumps({"file": file, "arch": arch, **result}), flush=True)
-    return 1 if failed else 0
+    Nvrtc()
+    jobs = [(file, arch) for file in files for arch in archs]
+    # The longest first: nobody waits for one that was left for the end.
+    order = sorted(range(len(jobs)), key=lambda i: -Path(jobs[i][0]).stat().st_size)
+    with ProcessPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
+        done = dict(zip(order, pool.map(one, (jobs[i] for i in order))))
+    results = [done[i] for i in range(len(jobs))]
+    for result in results:
+        print(json.dumps(result), flush=True)
+    return 1 if any("error" in result for result in results) else 0
 
 
 def main() -> int:

@@ -183,7 +183,7 @@ fn summary(artefact: &Artefact, used: &Registers) -> String {
 /// What NVRTC makes of the kernels. Where it is not installed that is an error, if PTX was asked for by name.
 fn assembled(emitted: &Emitted, arguments: &Compile, out: &mut Output) -> Option<Option<Vec<device::Assembled>>> {
     let made = device::assembled(emitted).map_err(|e| fault(&e, out)).ok()?;
-    let cuda = matches!(device::target(emitted), Target::Cuda(_));
+    let cuda = matches!(device::target(emitted), Target::Cuda(..));
     if made.is_none() && cuda && arguments.emit.contains(&Emit::Ptx) {
         let help = "install CUDA, or fetch its compiler alone: `python3 tests/nvrtc/nvrtc.py install`";
         out.error("there is no NVRTC on this machine, which makes PTX of CUDA text", help);

@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kernel::{Base, BufferId, Instr, Lanes, LoopId, Stmt, Tile, View};
+use crate::kernel::{Base, BufferId, Gemm, Instr, Lanes, LoopId, Stmt, Tile, View};
 
 use super::phase::{GemmPhase, MapPhase, Phase, ScatterPhase, needed};
 use super::plan::{Around, Home, Layout};
+use super::tensor::TensorPhase;
 
 /// Phases in order, with the places of barriers.
 #[derive(Debug, Clone)]
@@ -96,6 +97,14 @@ struct Spot<'v> {
     lanes: &'v Lanes,
 }
 
+/// Who touched a number since all waited for each other last.
+fn current(list: &[Touched], word: usize, now: u32) -> Touched {
+    match list.get(word) {
+        Some(t) if t.since == now => *t,
+        _ => Touched { since: now, writer: NOBODY, reader: NOBODY },
+    }
+}
+
 impl Spot<'_> {
     fn at(&self, index: &[usize]) -> usize {
         self.first + self.scale * self.strides.iter().zip(index).map(|(stride, i)| stride * i).sum::<usize>()
@@ -114,6 +123,9 @@ impl Walk<'_> {
                         *waits = true;
                         self.now += 1;
                         self.phase(phase);
+                    }
+                    if let Phase::Tensor(tensor) = phase {
+                        self.behind(tensor);
                     }
                 }
                 Node::Loop { id, count, reverse, body } => {
@@ -138,33 +150,58 @@ impl Walk<'_> {
     /// Notes what a phase touches; false if it may not run yet.
     fn phase(&mut self, phase: &Phase) -> bool {
         let now = self.now;
-        let current = |list: &[Touched], word: usize| match list.get(word) {
-            Some(t) if t.since == now => *t,
-            _ => Touched { since: now, writer: NOBODY, reader: NOBODY },
-        };
         let other = |before: Who, who: Who| before != NOBODY && (before != who || who == SEVERAL);
         // What the phase does itself is no reason to wait: its units keep apart. So it is noted when all has been asked.
         let mut free = true;
         let mut touches = Vec::new();
         self.touches(phase, &mut |who, space, word, writes| {
-            let was = current(&self.touched[space], word);
+            let was = current(&self.touched[space], word, now);
             free &= !(other(was.writer, who) || writes && other(was.reader, who));
             touches.push((who, space, word, writes));
         });
         if !free {
             return false;
         }
-        for (who, space, word, writes) in touches {
+        self.note(&touches);
+        true
+    }
+
+    fn note(&mut self, touches: &[(Who, Space, usize, bool)]) {
+        for (who, space, word, writes) in touches.iter().copied() {
+            let now = self.now;
             let list = &mut self.touched[space];
             if list.len() <= word {
                 list.resize(word + 1, Touched { since: 0, writer: NOBODY, reader: NOBODY });
             }
-            let mut is = current(list, word);
+            let mut is = current(list, word, now);
             let by = if writes { &mut is.writer } else { &mut is.reader };
             *by = if *by == NOBODY || *by == who { who } else { SEVERAL };
             list[word] = is;
         }
-        true
+    }
+
+    /// What a product on tensor cores does behind its last barrier but one.
+    fn behind(&mut self, phase: &TensorPhase) {
+        self.now += 1;
+        if phase.ends_with_barrier() {
+            return;
+        }
+        let gemm = &phase.gemm;
+        let ends = self.ends(gemm);
+        let mut touches = Vec::new();
+        let f = &mut |who, space, word, writes| touches.push((who, space, word, writes));
+        each(&gemm.m, &mut |m, index| {
+            for row in 0..self.rows {
+                let mut at = [&vec![0; gemm.batch.len()], index, &[0]].concat();
+                for n in 0..gemm.n {
+                    let (item, word) = phase.finisher(m * self.per_cube + row, n);
+                    f(self.unit(item), SCRATCH, word, false);
+                    *at.last_mut().expect("the outputs' dimension") = n;
+                    self.finish(self.unit(item), gemm, &ends, &at, row, f);
+                }
+            }
+        });
+        self.note(&touches);
     }
 
     fn unit(&self, item: usize) -> Who {
@@ -197,6 +234,7 @@ impl Walk<'_> {
             Phase::MapSum(map) => self.map_sum(map, f),
             Phase::Gemm(gemm) => self.gemm(gemm, f),
             Phase::GemmSum(gemm) => self.gemm_sum(gemm, f),
+            Phase::Tensor(gemm) => self.tensor(gemm, f),
             Phase::Copy(copy) => {
                 let [from, to] = [&copy.from, &copy.to].map(|view| self.spot(view));
                 self.entries(&copy.dims, |who, index, row| {
@@ -316,7 +354,7 @@ impl Walk<'_> {
         let (blocks, groups) = (phase.blocks(), phase.groups);
         let per_split = phase.batch() * blocks * groups;
         let src = self.spot(&gemm.src);
-        let ends = self.ends(phase);
+        let ends = self.ends(&phase.gemm);
         let mut at = vec![0; gemm.batch.len() + gemm.m.len() + 1];
         let last = at.len() - 1;
         each(&gemm.batch, &mut |b, batch| {
@@ -337,7 +375,7 @@ impl Walk<'_> {
                         for n in n..n + count {
                             at[last] = n;
                             if phase.split == 1 {
-                                self.finish(self.unit(first + group), phase, &ends, &at, row, f);
+                                self.finish(self.unit(first + group), gemm, &ends, &at, row, f);
                                 continue;
                             }
                             for part in 0..phase.split {
@@ -353,7 +391,7 @@ impl Walk<'_> {
 
     fn gemm_sum(&self, phase: &GemmPhase, f: &mut Touch<'_>) {
         let gemm = &phase.gemm;
-        let ends = self.ends(phase);
+        let ends = self.ends(&phase.gemm);
         each(&gemm.batch, &mut |b, batch| {
             each(&gemm.m, &mut |m, index| {
                 for row in 0..self.rows {
@@ -365,32 +403,34 @@ impl Walk<'_> {
                             f(who, SCRATCH, item + part * phase.results(), false);
                         }
                         *at.last_mut().expect("the outputs' dimension") = n;
-                        self.finish(who, phase, &ends, &at, row, f);
+                        self.finish(who, gemm, &ends, &at, row, f);
                     }
                 }
             });
         });
     }
 
-    /// A product's bias and result.
-    fn ends<'v>(&self, phase: &'v GemmPhase) -> [Option<Spot<'v>>; 2] {
-        [phase.gemm.bias.as_ref().and_then(|bias| self.spot(bias)), self.spot(&phase.gemm.dst)]
+    /// What a product on tensor cores does before its first barrier: all read the rows, and write where partial sums may be.
+    fn tensor(&self, phase: &TensorPhase, f: &mut Touch<'_>) {
+        let gemm = &phase.gemm;
+        let src = self.spot(&gemm.src);
+        each(&[&gemm.batch[..], &gemm.m, &[gemm.k]].concat(), &mut |_, at| {
+            (0..self.rows).for_each(|row| self.touch(SEVERAL, src.as_ref(), at, row, false, f));
+        });
+        (0..phase.buffers()).for_each(|word| f(SEVERAL, SCRATCH, word, true));
     }
 
-    fn finish(
-        &self,
-        who: Who,
-        phase: &GemmPhase,
-        [bias, dst]: &[Option<Spot<'_>>; 2],
-        at: &[usize],
-        row: usize,
-        f: &mut Touch<'_>,
-    ) {
+    /// A product's bias and result.
+    fn ends<'v>(&self, gemm: &'v Gemm) -> [Option<Spot<'v>>; 2] {
+        [gemm.bias.as_ref().and_then(|bias| self.spot(bias)), self.spot(&gemm.dst)]
+    }
+
+    fn finish(&self, who: Who, gemm: &Gemm, [bias, dst]: &[Option<Spot<'_>>; 2], at: &[usize], row: usize, f: &mut Touch<'_>) {
         if bias.is_some() {
-            let index = [&at[..phase.gemm.batch.len()], &at[at.len() - 1..]].concat();
+            let index = [&at[..gemm.batch.len()], &at[at.len() - 1..]].concat();
             self.touch(who, bias.as_ref(), &index, row, false, f);
         }
-        if phase.gemm.accumulate {
+        if gemm.accumulate {
             self.touch(who, dst.as_ref(), at, row, false, f);
         }
         self.touch(who, dst.as_ref(), at, row, true, f);

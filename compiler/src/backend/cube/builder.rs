@@ -1,29 +1,33 @@
 //! The one module that knows CubeCL's intermediate form: a builder of kernels, and (in `text`) what makes text of them.
 //!
 //! Everything above it says `add`, `load`, `range`; a new version of CubeCL changes this module and no other. Indices are
-//! folded while they are built, so that what is known is not computed on the device.
+//! folded while they are built, so that what is known is not computed on the device, and computed once where they are open to
+//! see: kernels are half as long for it.
 
 #[cfg(any(feature = "cuda", feature = "vulkan"))]
 pub(super) mod task;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use cubecl::ir::{
-    AddressType, Arithmetic, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType, FloatKind,
-    FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, NonSemantic, Operation, Operator, Plane, RangeLoop, Scope,
-    Select, StorageType, Synchronization, Type, UIntKind, UnaryOperator, Variable, VariableKind, VectorInitOperator,
+    AddressType, Arithmetic, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, CoopMma, ElemType, FloatKind,
+    FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, Matrix, MatrixIdent, MatrixLayout, NonSemantic, Operation,
+    Operator, Plane, RangeLoop, Scope, Select, StorageType, Synchronization, Type, UIntKind, UnaryOperator, Variable,
+    VariableKind, VectorInitOperator,
 };
 use cubecl::prelude::{CubeDim, KernelBuilder, KernelSettings};
 use cubecl_runtime::kernel::KernelDefinition;
 
-use super::emitted::{Arena, Binding, Scalar};
+use super::emitted::{Arena, Binding, Precision, Scalar};
 use crate::kernel::{BufferId, LoopId};
 
 pub(super) use text::text;
 
 const F32: Type = Type::Scalar(StorageType::Scalar(ElemType::Float(FloatKind::F32)));
 const U32: Type = Type::Scalar(StorageType::Scalar(ElemType::UInt(UIntKind::U32)));
+/// Bytes that arrays in shared memory are aligned to; matrices for tensor cores have to be.
+const ALIGNED: usize = 32;
 const BOOL: Type = Type::Scalar(StorageType::Scalar(ElemType::Bool));
 
 /// A value of a unit: a number, an index or a condition.
@@ -37,6 +41,27 @@ pub(super) struct Var(Variable);
 /// An array that units index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct List(Variable);
+
+/// A matrix that the units of a plane hold together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fragment(Variable);
+
+/// Which matrix of `c = a b + c` it is. In memory, `a` has its columns one after the other, `b` and `c` their rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    A,
+    B,
+    C,
+}
+
+/// What tensor cores multiply.
+fn element(precision: Precision) -> StorageType {
+    StorageType::Scalar(ElemType::Float(match precision {
+        Precision::F32 => FloatKind::F32,
+        Precision::Tf32 => FloatKind::TF32,
+        Precision::Bf16 => FloatKind::BF16,
+    }))
+}
 
 pub(super) fn index(i: usize) -> Val {
     Val(Variable::constant(ConstantValue::UInt(i as u64), U32))
@@ -80,14 +105,29 @@ pub(super) struct Code {
     bound: Vec<(Binding, List)>,
     scalars: Vec<(Scalar, Val)>,
     shared: Option<List>,
+    /// Shared memory for numbers of two bytes.
+    halves: Option<List>,
     units: u32,
     /// Where buffers start that are elsewhere for each of several kernels with the same code.
     starts: BTreeMap<BufferId, Val>,
+    /// Indices that have been computed, for the kernel's own scope and each that is open.
+    computed: Vec<HashMap<(Reckoned, Variable, Variable), Val>>,
+    /// Indices that change: what is computed with them is computed again.
+    changing: HashSet<Variable>,
+}
+
+/// Arithmetic of indices that is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Reckoned {
+    Add,
+    Mul,
+    Div,
+    Rem,
 }
 
 impl Code {
-    /// A kernel with these bindings and scalars, `shared` numbers of shared memory and so many units a cube.
-    pub(super) fn new(bindings: &[Binding], scalars: &[Scalar], shared: usize, units: u32) -> Code {
+    /// A kernel with these bindings and scalars, numbers of shared memory (of four bytes and of two) and so many units a cube.
+    pub(super) fn new(bindings: &[Binding], scalars: &[Scalar], [shared, halves]: [usize; 2], units: u32) -> Code {
         let mut kernel = KernelBuilder::default();
         AddressType::U32.register(&mut kernel.scope);
         let mut bound = Vec::new();
@@ -97,8 +137,21 @@ impl Code {
             bound.push((*binding, List(*list)));
         }
         let scalars = scalars.iter().map(|s| (*s, Val(*kernel.scalar(UIntKind::U32.into())))).collect();
-        let shared = (shared > 0).then(|| List(*kernel.scope.create_shared_array(F32, shared, Some(16))));
-        Code { kernel, scopes: Vec::new(), bound, scalars, shared, units, starts: BTreeMap::new() }
+        let mut array = |ty: Type, len: usize| (len > 0).then(|| List(*kernel.scope.create_shared_array(ty, len, Some(ALIGNED))));
+        let shared = array(F32, shared);
+        let halves = array(Type::new(element(Precision::Bf16)), halves);
+        Code {
+            kernel,
+            scopes: Vec::new(),
+            bound,
+            scalars,
+            shared,
+            halves,
+            units,
+            starts: BTreeMap::new(),
+            computed: vec![HashMap::new()],
+            changing: HashSet::new(),
+        }
     }
 
     pub(super) fn arena(&self, arena: Arena) -> List {
@@ -136,6 +189,11 @@ impl Code {
         self.shared.expect("a kernel with locals has shared memory")
     }
 
+    /// Shared memory for numbers of two bytes.
+    pub(super) fn halves(&self) -> List {
+        self.halves.expect("a kernel with rounded numbers has memory for them")
+    }
+
     pub(super) fn unit(&self) -> Val {
         Val(Variable::builtin(Builtin::UnitPosX, UIntKind::U32.into()))
     }
@@ -152,6 +210,17 @@ impl Code {
         self.scopes.last_mut().unwrap_or(&mut self.kernel.scope)
     }
 
+    fn open(&mut self) {
+        let child = self.scope().child();
+        self.scopes.push(child);
+        self.computed.push(HashMap::new());
+    }
+
+    fn close(&mut self) -> Scope {
+        self.computed.pop();
+        self.scopes.pop().expect("the scope that was opened")
+    }
+
     fn compute(&mut self, ty: Type, operation: impl Into<Operation>) -> Val {
         let scope = self.scope();
         let out = *scope.create_local(ty);
@@ -164,12 +233,33 @@ impl Code {
         self.compute(ty, make(BinaryOperator { lhs: a.0, rhs: b.0 }))
     }
 
+    /// Arithmetic, done once where its operands are indices.
+    fn reckon(&mut self, what: Reckoned, a: Val, b: Val) -> Val {
+        let make = match what {
+            Reckoned::Add => Arithmetic::Add,
+            Reckoned::Mul => Arithmetic::Mul,
+            Reckoned::Div => Arithmetic::Div,
+            Reckoned::Rem => Arithmetic::Modulo,
+        };
+        let changes = |x: Val| x.0.ty != U32 || self.changing.contains(&x.0);
+        if changes(a) || changes(b) {
+            return self.binary(make, a, b);
+        }
+        let key = (what, a.0, b.0);
+        if let Some(known) = self.computed.iter().rev().find_map(|scope| scope.get(&key)) {
+            return *known;
+        }
+        let value = self.binary(make, a, b);
+        self.computed.last_mut().expect("the kernel's own scope").insert(key, value);
+        value
+    }
+
     pub(super) fn add(&mut self, a: Val, b: Val) -> Val {
         match (a.known(), b.known()) {
             (Some(x), Some(y)) => index((x + y) as usize),
             (Some(0), _) => b,
             (_, Some(0)) => a,
-            _ => self.binary(Arithmetic::Add, a, b),
+            _ => self.reckon(Reckoned::Add, a, b),
         }
     }
 
@@ -187,7 +277,7 @@ impl Code {
             (Some(0), _) | (_, Some(0)) => index(0),
             (Some(1), _) => b,
             (_, Some(1)) => a,
-            _ => self.binary(Arithmetic::Mul, a, b),
+            _ => self.reckon(Reckoned::Mul, a, b),
         }
     }
 
@@ -195,7 +285,7 @@ impl Code {
         match (a.known(), b.known()) {
             (Some(x), Some(y)) => index((x / y) as usize),
             (_, Some(1)) => a,
-            _ => self.binary(Arithmetic::Div, a, b),
+            _ => self.reckon(Reckoned::Div, a, b),
         }
     }
 
@@ -203,7 +293,7 @@ impl Code {
         match (a.known(), b.known()) {
             (Some(x), Some(y)) => index((x % y) as usize),
             (_, Some(1)) => index(0),
-            _ => self.binary(Arithmetic::Modulo, a, b),
+            _ => self.reckon(Reckoned::Rem, a, b),
         }
     }
 
@@ -339,6 +429,7 @@ impl Code {
         // Not from the pool, which hands variables out again while they are in use.
         let variable = *scope.create_local_restricted(first.0.ty);
         scope.add_local_mut(variable);
+        self.changing.insert(variable);
         self.set(Var(variable), first);
         Var(variable)
     }
@@ -356,6 +447,44 @@ impl Code {
         self.compute(x.0.ty, Plane::ShuffleXor(BinaryOperator { lhs: x.0, rhs: index(bits).0 }))
     }
 
+    /// A matrix of `c = a b + c`, by the shape of the product: m, n, k.
+    pub(super) fn fragment(&mut self, side: Side, [m, n, k]: [usize; 3], precision: Precision) -> Fragment {
+        let (ident, storage, layout) = match side {
+            Side::A => (MatrixIdent::A, element(precision), MatrixLayout::ColMajor),
+            Side::B => (MatrixIdent::B, element(precision), MatrixLayout::RowMajor),
+            Side::C => (MatrixIdent::Accumulator, element(Precision::F32), MatrixLayout::Undefined),
+        };
+        Fragment(*self.scope().create_matrix(Matrix { ident, m, n, k, storage, layout }))
+    }
+
+    pub(super) fn clear(&mut self, fragment: Fragment) {
+        self.scope().register(Instruction::new(CoopMma::Fill { value: number(0.0).0 }, fragment.0));
+    }
+
+    /// Reads a matrix of factors whose rows or columns are `apart`. All units of the plane have to be here, now and below.
+    pub(super) fn gather_fragment(&mut self, fragment: Fragment, from: List, at: Val, apart: usize) {
+        let load = CoopMma::Load { value: from.0, stride: index(apart).0, offset: at.0, layout: None };
+        self.scope().register(Instruction::new(load, fragment.0));
+    }
+
+    /// `c = a b + c`
+    pub(super) fn multiply_fragments(&mut self, a: Fragment, b: Fragment, c: Fragment) {
+        let execute = CoopMma::Execute { mat_a: a.0, mat_b: b.0, mat_c: c.0 };
+        self.scope().register(Instruction::new(execute, c.0));
+    }
+
+    /// Writes a matrix of sums.
+    pub(super) fn spread_fragment(&mut self, fragment: Fragment, to: List, at: Val, apart: usize) {
+        let layout = MatrixLayout::RowMajor;
+        let store = CoopMma::Store { mat: fragment.0, stride: index(apart).0, offset: at.0, layout };
+        self.scope().register(Instruction::new(store, to.0));
+    }
+
+    /// A number as tensor cores multiply it.
+    pub(super) fn rounded(&mut self, x: Val, precision: Precision) -> Val {
+        self.compute(Type::new(element(precision)), Operator::Cast(UnaryOperator { input: x.0 }))
+    }
+
     /// All units of the cube wait for each other, and see what the others wrote.
     pub(super) fn barrier(&mut self) {
         self.scope().register(Synchronization::SyncCube);
@@ -367,11 +496,10 @@ impl Code {
 
     /// `for i in start .. end`, by `step`.
     pub(super) fn range(&mut self, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
-        let child = self.scope().child();
-        self.scopes.push(child);
+        self.open();
         let i = *self.scope().create_local_restricted(U32);
         body(self, Val(i));
-        let scope = self.scopes.pop().expect("the scope that was opened");
+        let scope = self.close();
         let step = (step != 1).then(|| index(step).0);
         let range = RangeLoop { i, start: start.0, end: end.0, step, inclusive: false, scope };
         self.scope().register(Branch::RangeLoop(Box::new(range)));
@@ -384,10 +512,9 @@ impl Code {
     }
 
     pub(super) fn when(&mut self, cond: Val, body: impl FnOnce(&mut Code)) {
-        let child = self.scope().child();
-        self.scopes.push(child);
+        self.open();
         body(self);
-        let scope = self.scopes.pop().expect("the scope that was opened");
+        let scope = self.close();
         self.scope().register(Branch::If(Box::new(If { cond: cond.0, scope })));
     }
 

@@ -10,7 +10,7 @@ use cubecl_runtime::config::cache::CacheConfig;
 use libloading::Library;
 
 use super::device::{Device, DeviceError, quietly};
-use super::emitted::Target;
+use super::emitted::{Precision, Target};
 
 /// Compiled kernels are kept in a folder from now on, by their text, the device's architecture, the driver and our version.
 /// To be called before a device is opened: nothing changes after that.
@@ -28,8 +28,20 @@ fn missing(index: usize, reason: String) -> DeviceError {
 }
 
 /// Asks the driver for a device: CubeCL ends the program where there is none.
-pub fn probe(index: usize) -> Result<(), DeviceError> {
-    driver_of(index).map(|_| ())
+pub fn probe(index: usize, precision: Precision) -> Result<(), DeviceError> {
+    let arch = driver_of(index)?.arch(index).map_err(|reason| missing(index, reason))?;
+    multiplies(index, arch, precision)
+}
+
+/// The first whose tensor cores take single precision, rounded.
+const TENSOR_CORES: u32 = 80;
+
+fn multiplies(index: usize, arch: u32, precision: Precision) -> Result<(), DeviceError> {
+    if precision == Precision::F32 || arch >= TENSOR_CORES {
+        return Ok(());
+    }
+    let name = precision.name();
+    Err(missing(index, format!("tensor cores multiply in {name} from sm_{TENSOR_CORES} on, and this one is sm_{arch}")))
 }
 
 /// The driver, if it has a device of this number.
@@ -40,14 +52,15 @@ fn driver_of(index: usize) -> Result<Driver, DeviceError> {
 }
 
 /// Opens a device. All that CubeCL needs is looked for first: it ends the program where something is missing.
-pub fn open(index: usize) -> Result<Device<CudaRuntime>, DeviceError> {
+pub fn open(index: usize, precision: Precision) -> Result<Device<CudaRuntime>, DeviceError> {
     let driver = driver_of(index)?;
     let told = |reason: String| missing(index, reason);
     let (arch, version) = (driver.arch(index).map_err(told)?, driver.version().map_err(told)?);
+    multiplies(index, arch, precision)?;
     compiler().map_err(told)?;
     let opened = quietly(move || CudaRuntime::client(&CudaDevice::new(index)));
     let client = opened.ok_or_else(|| missing(index, "it cannot be opened".into()))?;
-    Ok(Device { client, target: Target::Cuda { arch }, driver: format!("CUDA {version}") })
+    Ok(Device { client, target: Target::Cuda { arch }, driver: format!("CUDA {version}"), precision })
 }
 
 /// NVRTC and its headers, which kernels are compiled with when they are launched first.

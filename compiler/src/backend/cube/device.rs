@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::builder::task::{Task, arguments, plane_width};
 use super::builder::text;
-use super::emitted::{Action, Arena, Place, Scalar, Target};
+use super::emitted::{Action, Arena, Place, Precision, Scalar, Target};
 use super::launch::{EmitError, Launch, Planned};
 use super::plan::{Buffers, Limits};
 use super::transfer::{Span, move_spans};
@@ -48,6 +48,7 @@ pub struct Device<R: Runtime> {
     pub(super) target: Target,
     /// The driver with its version: what it compiled is of no use to another.
     pub(super) driver: String,
+    pub(super) precision: Precision,
 }
 
 impl<R: Runtime> std::fmt::Debug for Device<R> {
@@ -65,6 +66,7 @@ impl<R: Runtime> Device<R> {
             shared_bytes: hardware.max_shared_memory_size,
             units: hardware.max_units_per_cube.min(256),
             plane: plane_width(&self.client),
+            precision: self.precision,
         }
     }
 }
@@ -391,7 +393,7 @@ fn task<R: Runtime>(launch: Launch, buffers: &Arc<Buffers>, device: &Device<R>) 
 fn fits(launch: &Launch, hardware: &HardwareProperties) -> Result<(), DeviceError> {
     let needs = [
         ("bindings", launch.bindings.len() + 1, hardware.max_bindings as usize),
-        ("bytes of shared memory", 4 * launch.shared(), hardware.max_shared_memory_size),
+        ("bytes of shared memory", launch.shared_bytes(), hardware.max_shared_memory_size),
         ("units a cube", launch.units as usize, hardware.max_units_per_cube.min(hardware.max_cube_dim.0) as usize),
         ("cubes", launch.cubes(), hardware.max_cube_count.0 as usize),
     ];
@@ -441,7 +443,7 @@ mod tests {
                 refused(HardwareProperties { max_bindings: 1, ..hardware() }, "bindings, the device has 1");
                 refused(HardwareProperties { max_units_per_cube: 128, ..hardware() }, "256 units a cube, the device has 128");
                 refused(HardwareProperties { max_cube_count: (0, 1, 1), ..hardware() }, "cubes, the device has 0");
-                if launch.shared() > 16 {
+                if launch.shared_bytes() > 64 {
                     refused(
                         HardwareProperties { max_shared_memory_size: 64, ..hardware() },
                         "bytes of shared memory, the device has 64",

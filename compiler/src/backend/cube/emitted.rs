@@ -14,6 +14,33 @@ pub enum Target {
     Wgsl,
 }
 
+/// How products with weights are multiplied; all else is in single precision. Sums are, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum Precision {
+    #[default]
+    F32,
+    /// On tensor cores, where a cube has the rows for it: factors are rounded to 11 bits.
+    Tf32,
+    /// The same with 8 bits.
+    Bf16,
+}
+
+impl Precision {
+    pub const ALL: [Precision; 3] = [Precision::F32, Precision::Tf32, Precision::Bf16];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::Tf32 => "tf32",
+            Precision::Bf16 => "bf16",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Precision> {
+        Precision::ALL.into_iter().find(|precision| precision.name() == name)
+    }
+}
+
 /// The four arrays of numbers that all buffers of a program lie in, so that a kernel has few bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Arena {
@@ -45,6 +72,7 @@ impl Arena {
 pub struct Emitted {
     pub program: String,
     pub target: Target,
+    pub precision: Precision,
     /// Numbers (of 32 bits) that each arena has, in the order of [`Arena::ALL`].
     pub arenas: [usize; 4],
     /// Where each buffer of the program is when a run starts. Swaps exchange places.

@@ -57,6 +57,7 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resid
     Ok(Emitted {
         program: program.name.clone(),
         target,
+        precision: limits.precision,
         arenas: planned.buffers.arenas,
         buffers: planned.buffers.places.clone(),
         inputs: program.inputs.clone(),
@@ -185,13 +186,20 @@ impl Launch {
         self.parts.iter().map(|part| part.cubes * part.names.len()).sum()
     }
 
-    pub(super) fn shared(&self) -> usize {
+    /// Numbers of shared memory, of four bytes and of two.
+    fn shared(&self) -> [usize; 2] {
         let of = |part: &Part| match &part.work {
             PartWork::Tile(tile) => tile.shared(),
-            PartWork::Contract(contract) => contract.shared(),
-            PartWork::Pack(_) | PartWork::Random(_) | PartWork::Move(_) => 0,
+            PartWork::Contract(contract) => [contract.shared(), 0],
+            PartWork::Pack(_) | PartWork::Random(_) | PartWork::Move(_) => [0, 0],
         };
-        self.parts.iter().map(of).max().unwrap_or(0)
+        self.parts.iter().map(of).fold([0, 0], |[a, b], [c, d]| [a.max(c), b.max(d)])
+    }
+
+    #[cfg(any(feature = "cuda", feature = "vulkan"))]
+    pub(super) fn shared_bytes(&self) -> usize {
+        let [numbers, halves] = self.shared();
+        4 * numbers + 2 * halves
     }
 
     /// The code of all parts.

@@ -79,7 +79,7 @@ impl Emitter<'_> {
                         self.write(code, &fold.to, &at, row, sum);
                     } else {
                         // Of one part after the other, all results: where the item is.
-                        let place = code.add(item, index(self.plan.locals() + s * map.split * results));
+                        let place = code.add(item, index(self.plan.scratch_start() + s * map.split * results));
                         let shared = code.shared();
                         code.store(shared, place, sum);
                     }
@@ -160,7 +160,7 @@ impl Emitter<'_> {
             self.on_row(code, row, |code| {
                 let at = self.outer(code, map, entry, &kept);
                 for (s, fold) in map.folds.iter().enumerate() {
-                    let first = self.plan.locals() + s * map.split * results;
+                    let first = self.plan.scratch_start() + s * map.split * results;
                     let sum = self.partial_sums(code, fold.mode, item, first, map.split, results);
                     self.write(code, &fold.to, &at, row, sum);
                 }

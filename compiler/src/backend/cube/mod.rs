@@ -9,7 +9,7 @@
 //! | `plan` | places of buffers and locals, rows of a cube |
 //! | `phase` | which unit does what |
 //! | `barrier` | where units wait for each other |
-//! | `tile` with `map`, `gemm`, `math`; `contract`, `pack`, `random` | code of the kernels |
+//! | `tile` with `map`, `gemm`, `tensor`, `math`; `contract`, `pack`, `random` | code of the kernels |
 //! | `launch` | kernels of a launch as one |
 //! | `device` with `transfer`, `vulkan`, `cuda` | running them |
 //! | `builder` with `text`, `task` | all that knows CubeCL |
@@ -43,6 +43,8 @@ mod plan;
 #[cfg(feature = "emit")]
 mod random;
 #[cfg(feature = "emit")]
+mod tensor;
+#[cfg(feature = "emit")]
 mod tile;
 #[cfg(any(feature = "cuda", feature = "vulkan"))]
 mod transfer;
@@ -50,7 +52,7 @@ mod transfer;
 pub mod vulkan;
 
 pub use crate::backend::Resident;
-pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Scalar, Target};
+pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Precision, Scalar, Target};
 #[cfg(feature = "emit")]
 pub use launch::{EmitError, emit, notes};
 #[cfg(feature = "emit")]

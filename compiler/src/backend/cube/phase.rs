@@ -6,6 +6,7 @@
 use crate::kernel::{Copy, Gather, Gemm, Instr, Map, Mode, Reg, Scatter, Sort, Store, View};
 
 use super::plan::{Limits, SCRATCH, Weight};
+use super::tensor::TensorPhase;
 
 /// What units do, item by item: item i is done by unit `i % units`.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub(super) enum Phase {
     MapSum(MapPhase),
     Gemm(GemmPhase),
     GemmSum(GemmPhase),
+    /// With barriers of its own.
+    Tensor(TensorPhase),
     Copy(Copy),
     Sort(Sort),
     Gather(Gather),
@@ -214,8 +217,12 @@ pub(super) fn needed(code: &[Instr], stores: &[&Store]) -> Vec<bool> {
 }
 
 /// The phases of a product.
-pub(super) fn gemm(gemm: &Gemm, weight: Weight, rows: usize, units: usize) -> Vec<Phase> {
+pub(super) fn gemm(gemm: &Gemm, weight: Weight, rows: usize, limits: &Limits) -> Vec<Phase> {
+    let units = limits.units as usize;
     let m = gemm.m.iter().product::<usize>() * rows;
+    if let Some(phase) = TensorPhase::new(gemm, weight, m, limits) {
+        return vec![Phase::Tensor(phase)];
+    }
     // Blocks that leave no row over, unless they would be small.
     let whole = (1..=8.min(m.max(1))).rev().find(|b| m.is_multiple_of(*b)).unwrap_or(1);
     let block = if 2 * whole > 8.min(m) { whole } else { 4 };

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::lifetimes;
-use super::emitted::{Arena, Place};
+use super::emitted::{Arena, Place, Precision};
+use super::tensor;
 use crate::kernel::{
     Base, BufferId, BufferKind, Gemm, Kernel, LocalId, LoopId, PANEL, Pack, Program, Step, Stmt, Tile, Work, packed_len,
 };
@@ -20,6 +21,8 @@ pub struct Limits {
     pub units: u32,
     /// Neighbouring units that hand numbers to each other without shared memory (a warp); 1 where that is not known.
     pub plane: u32,
+    /// How products are to be multiplied there.
+    pub precision: Precision,
 }
 
 impl Limits {
@@ -31,12 +34,12 @@ impl Limits {
             90.. => (132, 227),
             _ => (40, 48),
         };
-        Limits { processors, shared_bytes: kilobytes << 10, units: 256, plane: 32 }
+        Limits { processors, shared_bytes: kilobytes << 10, units: 256, plane: 32, precision: Precision::F32 }
     }
 
     /// What every device of WebGPU's native implementations has; how wide its planes are, each says for itself.
     pub fn wgsl() -> Limits {
-        Limits { processors: 32, shared_bytes: 32 << 10, units: 256, plane: 1 }
+        Limits { processors: 32, shared_bytes: 32 << 10, units: 256, plane: 1, precision: Precision::F32 }
     }
 }
 
@@ -202,10 +205,15 @@ pub(super) struct Layout {
 /// Numbers of a cube's shared memory that are kept free for sums of several units.
 pub(super) const SCRATCH: usize = 2048;
 
+/// Those, and what tensor cores need besides.
+fn scratch(limits: &Limits) -> usize {
+    if limits.precision == Precision::F32 { SCRATCH } else { SCRATCH.max(tensor::room(limits.precision)) }
+}
+
 pub(super) fn layout(tile: &Tile, limits: &Limits) -> Layout {
     let rows = tile.row_count();
     let units = limits.units as usize;
-    let room = (limits.shared_bytes / 4).saturating_sub(SCRATCH);
+    let room = (limits.shared_bytes / 4).saturating_sub(scratch(limits));
     let lives = lives(tile);
     let mut notes = Vec::new();
     // Entries of a row that units do at the same time.
@@ -222,7 +230,7 @@ pub(super) fn layout(tile: &Tile, limits: &Limits) -> Layout {
         return Layout { rows_per_cube, cubes: rows.div_ceil(rows_per_cube), homes, shared: 0, spilled: 0, notes };
     }
     // Rows with little in them are taken many at a time.
-    let most = (2 * units).div_ceil(entries).max(8);
+    let most = (2 * units).div_ceil(entries).max(if limits.precision == Precision::F32 { 8 } else { tensor::SIDE });
     let wanted = rows.div_ceil(limits.processors).clamp(1, most);
     let (homes, shared) = places(tile, &lives, |_| true);
     if shared <= room {

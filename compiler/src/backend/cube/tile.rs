@@ -4,7 +4,7 @@ use crate::kernel::{Base, BufferId, Copy, Gather, Lanes, LoopId, Mode, Sort, Stm
 
 use super::barrier::{self, Node};
 use super::builder::{Code, List, LoopVars, Val, index, number};
-use super::emitted::{Arena, Scalar};
+use super::emitted::{Arena, Precision, Scalar};
 use super::math::{folded, precedes};
 use super::phase::{self, Phase, ScatterPhase};
 use super::plan::{Around, Buffers, Home, Layout, Limits, layout};
@@ -23,20 +23,31 @@ pub(super) struct TilePlan {
 
 impl TilePlan {
     pub(super) fn new(tile: &Tile, limits: &Limits, buffers: &Buffers, around: &Around) -> TilePlan {
-        let layout = layout(tile, limits);
+        let mut layout = layout(tile, limits);
         let units = limits.units as usize;
         let mut body = nodes(&tile.body, &layout, buffers, limits);
+        let [tensor, all] = products(&body);
+        if limits.precision != Precision::F32 && all > 0 {
+            let (rows, name) = (layout.rows_per_cube, limits.precision.name());
+            let note = format!("{tensor} of {all} products are on tensor cores in {name}, with {rows} rows in a cube");
+            layout.notes.push(note);
+        }
         barrier::place(&mut body, tile, &layout, units, around);
         TilePlan { tile: tile.clone(), layout, body, spill: 0, plane: limits.plane as usize }
     }
 
-    /// Numbers of shared memory: locals of all rows, and partial sums.
-    pub(super) fn shared(&self) -> usize {
-        self.locals() + scratch(&self.body, self.layout.rows_per_cube)
+    /// Shared memory, in numbers of four bytes and of two: locals of all rows and partial sums; buffers for tensor cores.
+    pub(super) fn shared(&self) -> [usize; 2] {
+        let rows = self.layout.rows_per_cube;
+        match scratch(&self.body, rows) {
+            0 => [self.layout.shared * rows, 0],
+            sums => [self.scratch_start() + sums, halves(&self.body)],
+        }
     }
 
-    pub(super) fn locals(&self) -> usize {
-        self.layout.shared * self.layout.rows_per_cube
+    /// Where partial sums start: behind all locals, where a matrix may start.
+    pub(super) fn scratch_start(&self) -> usize {
+        (self.layout.shared * self.layout.rows_per_cube).next_multiple_of(8)
     }
 
     /// Numbers of the workspace that all cubes need for locals.
@@ -60,14 +71,14 @@ impl TilePlan {
 }
 
 fn nodes(body: &[Stmt], layout: &Layout, buffers: &Buffers, limits: &Limits) -> Vec<Node> {
-    let (rows, units) = (layout.rows_per_cube, limits.units as usize);
+    let rows = layout.rows_per_cube;
     let mut nodes = Vec::new();
     for stmt in body {
         let phases = match stmt {
             Stmt::Map(map) => phase::map(map, rows, limits),
             Stmt::Gemm(gemm) => {
                 let Base::Buffer(id) = gemm.weight.base else { unreachable!("the verifier lets only buffers pass") };
-                phase::gemm(gemm, buffers.weights[&id], rows, units)
+                phase::gemm(gemm, buffers.weights[&id], rows, limits)
             }
             Stmt::Copy(copy) => vec![Phase::Copy(copy.clone())],
             Stmt::Sort(sort) => vec![Phase::Sort(sort.clone())],
@@ -89,10 +100,36 @@ fn scratch(nodes: &[Node], rows: usize) -> usize {
     let of = |node: &Node| match node {
         Node::Phase { phase: Phase::MapSum(map), .. } => map.split * map.folds.len() * map.results() * rows,
         Node::Phase { phase: Phase::GemmSum(gemm), .. } => gemm.split * gemm.results(),
+        Node::Phase { phase: Phase::Tensor(gemm), .. } => gemm.scratch(),
         Node::Phase { .. } => 0,
         Node::Loop { body, .. } => scratch(body, rows),
     };
     nodes.iter().map(of).max().unwrap_or(0)
+}
+
+/// Numbers of two bytes that buffers for tensor cores need at most.
+fn halves(nodes: &[Node]) -> usize {
+    let of = |node: &Node| match node {
+        Node::Phase { phase: Phase::Tensor(gemm), .. } => gemm.halves(),
+        Node::Phase { .. } => 0,
+        Node::Loop { body, .. } => halves(body),
+    };
+    nodes.iter().map(of).max().unwrap_or(0)
+}
+
+/// Products on tensor cores, and all.
+fn products(nodes: &[Node]) -> [usize; 2] {
+    let mut count = [0; 2];
+    for node in nodes {
+        let [tensor, all] = match node {
+            Node::Phase { phase: Phase::Tensor(_), .. } => [1, 1],
+            Node::Phase { phase: Phase::Gemm(_), .. } => [0, 1],
+            Node::Phase { .. } => [0, 0],
+            Node::Loop { body, .. } => products(body),
+        };
+        count = [count[0] + tensor, count[1] + all];
+    }
+    count
 }
 
 pub(super) struct Emitter<'a> {
@@ -139,6 +176,7 @@ impl Emitter<'_> {
             Phase::MapSum(map) => self.map_sum(code, map),
             Phase::Gemm(gemm) => self.gemm(code, gemm),
             Phase::GemmSum(gemm) => self.gemm_sum(code, gemm),
+            Phase::Tensor(gemm) => self.tensor(code, gemm),
             Phase::Copy(copy) => self.copy(code, copy),
             Phase::Sort(sort) => self.sort(code, sort),
             Phase::Gather(gather) => self.gather(code, gather),
@@ -179,32 +217,32 @@ impl Emitter<'_> {
 
     /// The array that an operand is in, and where in it the entry is.
     pub(super) fn place(&self, code: &mut Code, view: &View, at: &[Val], row: Val) -> (List, Val) {
-        let mut place = index(view.offset);
+        // What operands have in common comes first and is computed once; what is known is added last.
+        let mut place = index(0);
         let mut step = |code: &mut Code, by: Val, stride: usize| {
-            let by = code.mul(by, index(stride));
+            let by = code.mul(by, index(self.apart(view, stride)));
             place = code.add(by, place);
         };
         view.strides.iter().zip(at).for_each(|(stride, i)| step(code, *i, *stride));
         view.loops.iter().for_each(|(id, stride)| step(code, self.loops[id], *stride));
         match view.base {
             Base::Local(id) => {
-                let (list, home) = match self.plan.layout.homes[id.0 as usize] {
-                    Home::Shared(home) => (code.shared(), index(home)),
-                    Home::Spilled(home) => (code.arena(Arena::Work), index(home)),
-                };
-                let place = code.add(place, home);
-                let place = code.mul(place, index(self.each));
                 let place = code.add(place, row);
+                let known = |home: usize| index((home + view.offset) * self.each);
                 match self.plan.layout.homes[id.0 as usize] {
-                    Home::Shared(_) => (list, place),
-                    Home::Spilled(_) => (list, code.add(place, self.spilled)),
+                    Home::Shared(home) => (code.shared(), code.add(place, known(home))),
+                    Home::Spilled(home) => {
+                        let place = code.add(place, self.spilled);
+                        (code.arena(Arena::Work), code.add(place, known(home)))
+                    }
                 }
             }
             Base::Buffer(id) => {
-                let (list, start) = start(code, self.buffers, id);
-                let place = code.add(place, start);
                 let further = self.further(code, &view.lanes, row);
-                (list, code.add(place, further))
+                let place = code.add(place, further);
+                let (list, start) = start(code, self.buffers, id);
+                let known = code.add(start, index(view.offset));
+                (list, code.add(place, known))
             }
         }
     }

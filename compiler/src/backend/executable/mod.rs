@@ -10,6 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::cpu;
+use super::cube::Precision;
 use crate::ir::{self, Op, Role};
 use crate::kernel::Program;
 use crate::kernel::verify::VerifyError;
@@ -19,7 +20,8 @@ use crate::kernel::verify::VerifyError;
 pub enum Device {
     #[default]
     Cpu,
-    Cuda(usize),
+    /// `cuda:0`; `cuda:0:tf32` multiplies with weights on tensor cores.
+    Cuda(usize, Precision),
     Vulkan(usize),
 }
 
@@ -28,7 +30,7 @@ impl Device {
     pub fn kind(self) -> &'static str {
         match self {
             Device::Cpu => "cpu",
-            Device::Cuda(_) => "cuda",
+            Device::Cuda(..) => "cuda",
             Device::Vulkan(_) => "vulkan",
         }
     }
@@ -38,7 +40,8 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Device::Cpu => f.write_str("cpu"),
-            Device::Cuda(index) => write!(f, "cuda:{index}"),
+            Device::Cuda(index, Precision::F32) => write!(f, "cuda:{index}"),
+            Device::Cuda(index, precision) => write!(f, "cuda:{index}:{}", precision.name()),
             Device::Vulkan(index) => write!(f, "vulkan:{index}"),
         }
     }
@@ -48,12 +51,20 @@ impl FromStr for Device {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Device, String> {
-        let unknown = || format!("`{text}` is no device; there are cpu, cuda and vulkan, and cuda:1 for the second of several");
+        let unknown = || {
+            format!(
+                "`{text}` is no device; there are cpu, cuda and vulkan, cuda:1 for the second of several, cuda:0:tf32 for tensor cores"
+            )
+        };
         let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
+        let (index, precision) = match index.split_once(':') {
+            Some((index, name)) if kind == "cuda" => (index, Precision::named(name).ok_or_else(unknown)?),
+            _ => (index, Precision::F32),
+        };
         let index = index.parse().map_err(|_| unknown())?;
         match kind {
             "cpu" if text == "cpu" => Ok(Device::Cpu),
-            "cuda" => Ok(Device::Cuda(index)),
+            "cuda" => Ok(Device::Cuda(index, precision)),
             "vulkan" => Ok(Device::Vulkan(index)),
             _ => Err(unknown()),
         }
@@ -152,8 +163,8 @@ pub fn probe(device: Device) -> Result<Found, DeviceError> {
     match device {
         Device::Cpu => Ok(Found { name: "the processor".into(), software: true }),
         #[cfg(feature = "cuda")]
-        Device::Cuda(index) => {
-            super::cube::cuda::probe(index)?;
+        Device::Cuda(index, precision) => {
+            super::cube::cuda::probe(index, precision)?;
             Ok(Found { name: format!("CUDA device {index}"), software: false })
         }
         #[cfg(feature = "vulkan")]
@@ -169,7 +180,7 @@ pub fn probe(device: Device) -> Result<Found, DeviceError> {
 /// What a device compiles is kept in a folder from now on, where the device is one that compiles for long. To be called before it is opened.
 pub fn keep_compiled(device: Device, folder: &Path) {
     #[cfg(feature = "cuda")]
-    if let Device::Cuda(_) = device {
+    if let Device::Cuda(..) = device {
         super::cube::cuda::keep_compiled(folder);
     }
     #[cfg(not(feature = "cuda"))]
@@ -189,8 +200,8 @@ pub fn open(device: Device, program: &Program, resident: &Resident, threads: usi
     match device {
         Device::Cpu => Ok(Box::new(processor::Processor::new(program, resident, threads)?)),
         #[cfg(feature = "cuda")]
-        Device::Cuda(index) => {
-            let opened = super::cube::cuda::open(index)?;
+        Device::Cuda(index, precision) => {
+            let opened = super::cube::cuda::open(index, precision)?;
             Ok(Box::new(graphics::Graphics::new(opened, probe(device)?.name, program, resident)?))
         }
         #[cfg(feature = "vulkan")]
@@ -218,11 +229,18 @@ mod tests {
 
     #[test]
     fn devices_by_name() {
-        for (text, device) in [("cpu", Device::Cpu), ("cuda", Device::Cuda(0)), ("vulkan:2", Device::Vulkan(2))] {
+        for (text, device) in [
+            ("cpu", Device::Cpu),
+            ("cuda", Device::Cuda(0, Precision::F32)),
+            ("cuda:1:bf16", Device::Cuda(1, Precision::Bf16)),
+            ("vulkan:2", Device::Vulkan(2)),
+        ] {
             assert_eq!(text.parse(), Ok(device));
             assert_eq!(device.to_string().parse(), Ok(device));
         }
-        for wrong in ["", "gpu", "cpu:0", "cuda:", "cuda:x", "vulkan:-1", "vulkan:0:0"] {
+        for wrong in
+            ["", "gpu", "cpu:0", "cuda:", "cuda:x", "vulkan:-1", "vulkan:0:0", "vulkan:0:tf32", "cuda:0:f16", "cuda:tf32"]
+        {
             assert!(wrong.parse::<Device>().is_err(), "{wrong}");
         }
     }

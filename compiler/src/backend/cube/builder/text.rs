@@ -7,7 +7,9 @@ use cubecl::ir::{Branch, Operation, Scope};
 use cubecl::prelude::ExecutionMode;
 use cubecl_cpp::ComputeKernel;
 use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
-use cubecl_cpp::shared::{CompilationOptions, CppCompiler, CppSupportedFeatures, CubeIndexFlags, Flags, Instruction};
+use cubecl_cpp::shared::{
+    CompilationOptions, CppCompiler, CppSupportedFeatures, CubeIndexFlags, Flags, Instruction, SharedMemory,
+};
 use cubecl_runtime::compiler::CompilationError;
 use cubecl_runtime::kernel::KernelDefinition;
 
@@ -58,7 +60,7 @@ pub(super) fn cuda(
 }
 
 /// As a whole, CubeCL would look for shared arrays that may overlap, in time that grows with the square of a kernel's length;
-/// ours have one array.
+/// ours do not.
 fn scope_by_scope(kernel: KernelDefinition, options: &CompilationOptions) -> Result<ComputeKernel<Dialect>, CompilationError> {
     let mut scopes = Vec::new();
     let mut hollow = kernel.body.clone();
@@ -90,13 +92,28 @@ fn scope_by_scope(kernel: KernelDefinition, options: &CompilationOptions) -> Res
             }
         }
         whole.body.const_arrays.extend(part.body.const_arrays);
-        if whole.body.shared_memories.is_empty() {
-            whole.body.shared_memories = part.body.shared_memories;
-        }
+        whole.body.shared_memories.extend(part.body.shared_memories);
         unite(&mut whole.flags, &part.flags);
     }
     whole.body.instructions = instructions;
+    side_by_side(&mut whole.body.shared_memories);
     Ok(whole)
+}
+
+/// Every array of shared memory once, in the order in which they were made, one behind the other; CubeCL's order is chance.
+fn side_by_side(arrays: &mut Vec<SharedMemory<Dialect>>) {
+    let of = |array: &SharedMemory<Dialect>| match array {
+        SharedMemory::Array { index, .. } | SharedMemory::Value { index, .. } => *index,
+    };
+    arrays.sort_by_key(of);
+    arrays.dedup_by_key(|array| of(array));
+    let mut end = 0usize;
+    for array in arrays {
+        let at = end.next_multiple_of(array.align());
+        end = at + array.size();
+        let (SharedMemory::Array { offset, .. } | SharedMemory::Value { offset, .. }) = array;
+        *offset = at;
+    }
 }
 
 /// The scope of a branch; the builder makes no others.
