@@ -234,9 +234,18 @@ fn put(program: &mut Program, episode: &Experience, starts: &[u64]) -> Result<()
     Ok(())
 }
 
-/// Moments of one episode of the policy, each with the decisions before it and what was gained by them, evenly from the first to the last.
-/// None where the task does not know what it looks like.
-pub fn frames(config: &Config, learnt: &State, progress: f64, count: usize) -> Result<Option<Vec<(u64, f64, Scene)>>, Error> {
+/// A moment of an episode.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// Decisions before it.
+    pub step: u64,
+    /// The return so far.
+    pub gained: f64,
+    pub scene: Scene,
+}
+
+/// Moments of one episode of the policy, evenly from the first to the last. None where the task does not know what it looks like.
+pub fn frames(config: &Config, learnt: &State, progress: f64, count: usize) -> Result<Option<Vec<Moment>>, Error> {
     let mut environment = config.environment(key("frames", config.seed, "episode", 0) >> 11)?;
     let mut actor = Actor::new(&config.model, false, 1, &acting(&config.model, learnt)?, config.compute)?;
     actor.progress(progress)?;
@@ -244,14 +253,15 @@ pub fn frames(config: &Config, learnt: &State, progress: f64, count: usize) -> R
     loop {
         let step = environment.elapsed();
         let Some(scene) = environment.scene() else { return Ok(None) };
-        all.push((step, gained, scene));
+        all.push(Moment { step, gained, scene });
         actor.show(0, environment.observation(), step == 0)?;
         actor.decide(config.seed, step)?;
         let outcome = environment.step(to_task(&config.model, actor.action(0)))?;
         actor.outcome(0, outcome.reward, outcome.terminal)?;
         gained += outcome.reward;
         if outcome.last {
-            all.extend(environment.scene().map(|scene| (environment.elapsed(), gained, scene)));
+            let step = environment.elapsed();
+            all.extend(environment.scene().map(|scene| Moment { step, gained, scene }));
             break;
         }
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use runtime::Error;
+use runtime::diagnose::Moment;
 use runtime::run::Run;
 use runtime::tasks::Perturbation;
 use runtime::train::{Evaluation, Evaluator, Snapshot};
@@ -59,7 +60,7 @@ fn draw_frames(run: &Run, snapshot: &Snapshot, seed: u64, path: &Path, out: &mut
             return Exit::Bad;
         }
     };
-    let frame = |(step, gained, scene)| Frame { label: format!("{step}: {gained:.1}"), scene };
+    let frame = |m: Moment| Frame { label: format!("{}: {:.1}", m.step, m.gained), scene: m.scene };
     let frames: Vec<Frame> = found.into_iter().map(frame).collect();
     match picture::write(path, &frames::draw(&frames)) {
         Ok(()) => Exit::Fine,

@@ -152,10 +152,10 @@ impl Probe {
         let first = into.jacobians.len();
         into.jacobians.extend((0..rows).map(|_| vec![vec![0.0; size]; size]));
         let mut column = 0;
-        for part in 0..self.parts.len() {
+        for (part, was) in states.iter().enumerate() {
             for entry in 0..self.parts[part].shape[2] {
                 for sign in [1.0, -1.0] {
-                    self.nudge(part, entry, time, &states[part], sign * into.step)?;
+                    self.nudge(part, entry, time, was, sign * into.step)?;
                     self.program.executable.run(0, 0)?;
                     let next = self.next(time)?;
                     for (jacobian, next) in into.jacobians[first..].iter_mut().zip(&next) {
@@ -164,7 +164,7 @@ impl Probe {
                         }
                     }
                 }
-                self.nudge(part, entry, time, &states[part], 0.0)?;
+                self.nudge(part, entry, time, was, 0.0)?;
                 column += 1;
             }
         }
