@@ -94,12 +94,15 @@ fn texts_to_read() {
 fn what_cannot_be_compiled() {
     let folder = Folder::new();
     says(&folder.compile(&["--target", "tpu"], 2).stderr, &["`tpu` is no target", "cuda:sm_86"]);
-    says(&folder.compile(&["--target", "cuda:sm_7"], 2).stderr, &["is no target"]);
+    for wrong in ["cuda:sm_7", "cuda:sm_86:fp8", "vulkan:tf32"] {
+        says(&folder.compile(&["--target", wrong], 2).stderr, &["is no target", "cuda:sm_86:tf32 for tensor cores"]);
+    }
     says(&folder.compile(&["--emit", "asm"], 2).stderr, &["asm", "kernels"]);
     says(&folder.compile(&["-o", "starter.wm/x"], 2).stderr, &["cannot write", "-o"]);
     says(&folder.compile(&["--entry", "record"], 2).stderr, &["has no record"]);
     if cfg!(feature = "emit") {
         says(&folder.compile(&["--target", "all", "--entry", "plan", "--emit", "all"], 0).stdout, &["cuda:sm_86", "vulkan"]);
+        says(&folder.compile(&["--target", "cuda:sm_86:tf32", "--entry", "plan"], 0).stdout, &["cuda:sm_86:tf32"]);
         let texts = fs::read_dir(folder.path("starter-pendulum_swingup.plan")).unwrap().flatten();
         let names: Vec<String> = texts.map(|f| f.file_name().to_string_lossy().into_owned()).collect();
         assert!(names.iter().any(|n| n.ends_with(".cu")) && names.iter().any(|n| n.ends_with(".wgsl")), "{names:?}");

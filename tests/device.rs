@@ -41,7 +41,7 @@ fn a_build_without_devices_says_which_has_them() {
 
 #[test]
 fn devices_that_nobody_has() {
-    for wrong in ["gpu", "cpu:1", "cuda:x"] {
+    for wrong in ["gpu", "cpu:1", "cuda:x", "vulkan:0:tf32", "cuda:0:f16"] {
         refuses(&mut plan("runs/none", wrong), &["is no device", "auto"]);
     }
     let run = ["run", "models/sac.wm", "--task", "cartpole-swingup", "--entry", "act"];

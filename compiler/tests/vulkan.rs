@@ -70,18 +70,19 @@ fn random_programs() {
     }
 }
 
-/// `MODEL=tdmpc2 ENTRY=act` for others than those of the suite.
+/// Several environments decide at once. `MODEL=tdmpc2 ENTRY=act BATCH=1` for others than those of the suite.
 #[test]
 fn small_models() {
     let Some(device) = device() else { return };
     let wanted = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.into());
+    let batch = Some(wanted("BATCH", "3").parse().expect("a number"));
     let mut wrong = Vec::new();
     for file in wanted("MODEL", "hamworld_small,sac").split(',') {
         let model = models(&project("models").join(format!("{file}.wm")), &[("O", 5), ("A", 1)]).remove(0);
         for entry in wanted("ENTRY", "act").split(',') {
             let entry = Entry::ALL.into_iter().find(|e| e.name() == entry).expect("an entry point");
-            let call = Call { entry, batch: Some(1), observe: true, double: true, ..Call::default() };
-            let options = Options { batch: Some(1), observe: true, ..Options::default() };
+            let call = Call { entry, batch, observe: true, double: true, ..Call::default() };
+            let options = Options { batch, observe: true, ..Options::default() };
             let Ok(mut program) = lower(&model, entry, options) else { continue };
             simplify(&mut program);
             let kernels = fuse(&program, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
