@@ -238,9 +238,9 @@ fn the_proposals_examples() {
         changed("gamma * ((1 - lambda) * v[t+1] + lambda * ret[t+1])", "gamma * ret[t+1] + 0.1 * ret[t-1]"),
         @r"
     error[E0311]: `ret` refers to its past and to its future
-      --> hamworld.wm:77:27
+      --> hamworld.wm:85:27
        |
-    77 |   ret[t] = r[t] + gamma * ret[t+1] + 0.1 * ret[t-1]   with ret[T-1] = v[T-1]
+    85 |   ret[t] = r[t] + gamma * ret[t+1] + 0.1 * ret[t-1]   with ret[T-1] = v[T-1]
        |                           ^^^^^^^^         -------- forward
        |                           |
        |                           backward
