@@ -5,7 +5,7 @@
 //! | [`case`] | what is measured |
 //! | [`ready`] | a case compiled, with inputs |
 //! | [`peak`] | what the machine can do |
-//! | [`peers`], [`worker`] | other programs beside ours, ours beside another harness |
+//! | [`mod@peers`], [`worker`] | other programs beside ours, ours beside another harness |
 //! | [`subject`] | the model of a case and its inputs |
 //! | [`rounds`] | turns, round by round |
 //! | [`others`] | what else the machine does |
