@@ -124,7 +124,7 @@ impl Instance {
         // All that runs without checks relies on it.
         verify(program)?;
         let threads = threads.max(1);
-        let target = Target { kernels, jit: Jit::new(generate) };
+        let target = Target { kernels, jit: Jit::new(generate, kernels) };
         let mut compiler = Compiler { program, target, threads, launches: Vec::new() };
         let prepare = compiler.steps(&program.prepare);
         let steps = compiler.steps(&program.steps);

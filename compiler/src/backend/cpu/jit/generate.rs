@@ -5,7 +5,8 @@ use dynasmrt::{AssemblyOffset, DynasmApi, ExecutableBuffer, x64::Assembler};
 use super::emit::{self, Set};
 use super::steps::Steps;
 use super::{Moves, Run};
-use crate::kernel::Map;
+use crate::kernel::{LANES, Map};
+use micro::kernels::Kernels;
 
 /// Collects the code of an instance's maps.
 pub(in super::super) struct Jit {
@@ -21,10 +22,11 @@ pub(in super::super) struct Text(Option<ExecutableBuffer>);
 pub(in super::super) struct Entry(AssemblyOffset);
 
 impl Jit {
-    /// Generates nothing unless wanted, and where the machine cannot run it.
-    pub(in super::super) fn new(wanted: bool) -> Jit {
+    /// Generates nothing unless wanted, and where the machine cannot run it. Its vectors are as wide as those of the kernels
+    /// beside it, where there are such registers.
+    pub(in super::super) fn new(wanted: bool, kernels: &Kernels) -> Jit {
         let can = wanted && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        let set = if is_x86_feature_detected!("avx512f") { Set::Avx512 } else { Set::Avx2 };
+        let set = if kernels.width == LANES { Set::Avx512 } else { Set::Avx2 };
         Jit { assembler: can.then(Assembler::new).and_then(Result::ok).map(|assembler| (assembler, set)) }
     }
 

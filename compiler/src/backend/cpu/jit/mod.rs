@@ -54,6 +54,7 @@ pub(super) struct Moves {
 mod nothing {
     use super::{Moves, Run};
     use crate::kernel::Map;
+    use micro::kernels::Kernels;
 
     #[derive(Debug)]
     pub(in super::super) struct Jit;
@@ -65,7 +66,7 @@ mod nothing {
     pub(in super::super) enum Entry {}
 
     impl Jit {
-        pub(in super::super) fn new(_wanted: bool) -> Jit {
+        pub(in super::super) fn new(_wanted: bool, _kernels: &Kernels) -> Jit {
             Jit
         }
 

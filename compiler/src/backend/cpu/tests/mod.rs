@@ -92,7 +92,7 @@ pub(super) fn outputs(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<Vec<f32
     available()
         .into_iter()
         .map(|kernels| {
-            let ways = if kernels.name == "avx2" { &[false, true][..] } else { &[false] };
+            let ways = if ["avx2", "avx512"].contains(&kernels.name) { &[false, true][..] } else { &[false] };
             let runs: Vec<Vec<Vec<f32>>> = (1..=3)
                 .flat_map(|threads| ways.iter().map(move |generate| (threads, *generate)))
                 .map(|(threads, generate)| {
