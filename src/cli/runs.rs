@@ -205,12 +205,25 @@ pub(crate) struct Diagnose {
 Examples:
   wmc experiment models/experiments/smoke.toml
   wmc experiment models/experiments/main.toml --jobs 2
+  wmc experiment models/experiments/main.toml --method SAC --method PPO --task cartpole-swingup
   wmc experiment models/experiments/main.toml --set steps=20000 --out runs/short
   wmc report runs/main -o report.html")]
 pub(crate) struct Experiment {
     /// The file of the experiment
     #[arg(value_name = "FILE.toml")]
     pub(crate) file: PathBuf,
+
+    /// These methods alone; otherwise all
+    #[arg(long, value_name = "NAME")]
+    pub(crate) method: Vec<String>,
+
+    /// These tasks alone
+    #[arg(long, value_name = "NAME")]
+    pub(crate) task: Vec<String>,
+
+    /// These seeds alone
+    #[arg(long, value_name = "SEED")]
+    pub(crate) seed: Vec<u64>,
 
     /// Runs at a time
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

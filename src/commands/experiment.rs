@@ -14,7 +14,11 @@ use crate::experiment::summary::{self, rows};
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> Exit {
-    let experiment = match Experiment::read(&arguments.file) {
+    let read = Experiment::read(&arguments.file).and_then(|mut experiment| {
+        experiment.only(&arguments.method, &arguments.task, &arguments.seed)?;
+        Ok(experiment)
+    });
+    let experiment = match read {
         Ok(experiment) => experiment,
         Err(error) => {
             out.error(&format!("{}: {error}", arguments.file.display()), "models/experiments has examples");

@@ -150,6 +150,22 @@ impl Experiment {
         Ok(experiment)
     }
 
+    /// Leaves some of it, by name; all of what is not named.
+    pub(crate) fn only(&mut self, methods: &[String], tasks: &[String], seeds: &[u64]) -> Result<(), String> {
+        fn some<T>(all: &mut Vec<T>, kind: &str, wanted: &[String], name: impl Fn(&T) -> String) -> Result<(), String> {
+            let names: Vec<String> = all.iter().map(&name).collect();
+            if let Some(unknown) = wanted.iter().find(|w| !names.iter().any(|n| plain(n) == plain(w))) {
+                return Err(format!("it has no {kind} `{unknown}`, but {}", names.join(", ")));
+            }
+            all.retain(|x| wanted.is_empty() || wanted.iter().any(|w| plain(w) == plain(&name(x))));
+            Ok(())
+        }
+        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        some(&mut self.methods, "method", methods, |m| m.name.clone())?;
+        some(&mut self.tasks, "task", tasks, String::clone)?;
+        some(&mut self.seeds, "seed", &seeds, u64::to_string)
+    }
+
     /// Where its runs are.
     pub(crate) fn folder(&self) -> PathBuf {
         Path::new("runs").join(self.folder.as_ref().unwrap_or(&self.name))
@@ -219,6 +235,17 @@ mod tests {
         assert_eq!((jobs.len(), &jobs[1].folder), (8, &PathBuf::from("runs/a_2-a-7")));
         let words = "exp/more.wm --task a --seed 7 --model A2 --dim T=8 --set reward=mean --set steps=20";
         assert_eq!(jobs[1].arguments.join(" "), words);
+    }
+
+    #[test]
+    fn a_part_of_it_is_named() {
+        let mut experiment = read(TWO).unwrap();
+        experiment.only(&["a-2".into()], &[], &[8]).unwrap();
+        let jobs = experiment.jobs(Path::new("x.toml"), Path::new("runs"), &[]);
+        assert_eq!(jobs.iter().map(|j| j.title.as_str()).collect::<Vec<_>>(), ["A 2 on a, seed 8", "A 2 on b, seed 8"]);
+        let told = read(TWO).unwrap().only(&["Two".into()], &[], &[]).unwrap_err();
+        assert_eq!(told, "it has no method `Two`, but One, A 2");
+        assert_eq!(read(TWO).unwrap().only(&[], &[], &[9]).unwrap_err(), "it has no seed `9`, but 7, 8");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::gemm::{self, Panels};
 use crate::peak;
-use crate::rows::{self, Outer, Segment, Sums};
+use crate::rows::{self, List, Outer, Segment, Sums};
 use crate::simd;
 use crate::strip::{self, Arg, Decay, DecayFn, Function, StripFn};
 use crate::{Binary, LANES, Unary};
@@ -35,6 +35,7 @@ pub struct Kernels {
     pub decay: fn(bool) -> DecayFn,
     pub panels: unsafe fn(&Panels),
     pub turn: unsafe fn(&[*const f32; LANES], &[Segment], *mut f32),
+    pub gather: unsafe fn(*const f32, &[List], &[Segment], *mut f32),
     pub outer: unsafe fn(&Outer),
     pub sums: unsafe fn(&Sums),
     /// Numbers in a vector.
@@ -77,6 +78,11 @@ macro_rules! instruction_set {
             $(#[target_feature(enable = $feature)])?
             unsafe fn turn(lists: &[*const f32; LANES], segments: &[Segment], to: *mut f32) {
                 unsafe { rows::turn::<$simd>(lists, segments, to) }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn gather(from: *const f32, lists: &[List], segments: &[Segment], to: *mut f32) {
+                unsafe { rows::gather::<$simd>(from, lists, segments, to) }
             }
 
             $(#[target_feature(enable = $feature)])?
@@ -162,6 +168,7 @@ macro_rules! instruction_set {
                 decay,
                 panels,
                 turn,
+                gather,
                 outer,
                 sums,
                 width: <$simd as simd::Simd>::W,

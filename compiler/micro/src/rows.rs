@@ -2,13 +2,20 @@
 //!
 //! Its operands are lists of numbers, one for each output row or column. Those of one side are turned, so that what is
 //! at the same place of [`LANES`] lists lies side by side; then a place adds the products of [`LISTS`] numbers of the
-//! other side with that lane vector to sums in registers.
+//! other side with that lane vector to sums in registers. Both are copied together first: where they come from, what belongs
+//! to one list is far apart, in few sets of a cache.
 
 use crate::LANES;
 use crate::simd::Simd;
 
 /// Lists of which numbers are taken at a time.
 pub const LISTS: usize = 6;
+
+/// Numbers of a list that are summed up at a time.
+pub const CHUNK: usize = 512;
+
+/// How far gathered lists are from each other: not a power of two, so that they share no set of a cache.
+pub const GATHERED: usize = CHUNK + LANES;
 
 /// Numbers that lie side by side in every list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,17 +32,18 @@ pub struct List {
     pub to: usize,
 }
 
-/// Products: `to[list.to + lane.to] = sum over all segments of list * lane`, or that added to what is there.
+/// Products: `to[list.to + lane.to] = sum over len places of list * lane`, or that added to what is there.
 #[derive(Debug, Clone, Copy)]
 pub struct Outer<'a> {
-    pub from: *const f32,
     /// At most [`LISTS`], at least one.
     pub lists: &'a [List],
-    pub segments: &'a [Segment],
-    /// What [`turn`] made of the other lists.
-    pub turned: *const f32,
+    /// What [`gather`] made of them.
+    pub gathered: *const f32,
     /// The other lists, at most [`LANES`].
     pub lanes: &'a [List],
+    /// What [`turn`] made of them.
+    pub turned: *const f32,
+    pub len: usize,
     pub to: *mut f32,
     pub accumulate: bool,
 }
@@ -78,43 +86,60 @@ pub unsafe fn turn<S: Simd>(lists: &[*const f32; LANES], segments: &[Segment], t
     }
 }
 
+/// The numbers of lists, one list after the other, [`GATHERED`] numbers apart.
+///
 /// # Safety
-/// The machine has the instruction set `S`; the pointers are good for what `outer` says, `P` is how many lists it has,
-/// and `to` overlaps nothing else.
+/// The machine has the instruction set `S`; the lists are good for all segments, [`CHUNK`] numbers at most, and `to` for so many
+/// of each list.
 #[inline(always)]
-unsafe fn lists<S: Simd, const P: usize>(outer: &Outer) {
+pub unsafe fn gather<S: Simd>(from: *const f32, lists: &[List], segments: &[Segment], to: *mut f32) {
+    for (j, list) in lists.iter().enumerate() {
+        let mut to = to.wrapping_add(j * GATHERED);
+        for s in segments {
+            let whole = s.len - s.len % S::W;
+            // SAFETY: the caller's contract.
+            unsafe {
+                let from = from.add(list.from + s.list);
+                for at in (0..whole).step_by(S::W) {
+                    S::store(to.add(at), S::load(from.add(at)));
+                }
+                for at in whole..s.len {
+                    *to.add(at) = *from.add(at);
+                }
+                to = to.add(s.len);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The machine has the instruction set `S`; the pointers are good for what `outer` says, `P` is how many lists it has, `V` how
+/// many vectors [`LANES`] numbers are, and `to` overlaps nothing else.
+#[inline(always)]
+unsafe fn lists<S: Simd, const P: usize, const V: usize>(outer: &Outer) {
     // SAFETY: the caller's contract.
     unsafe {
-        let vectors = LANES / S::W;
-        let mut total = [[S::splat(0.0); 4]; P];
-        let mut turned = outer.turned;
-        for s in outer.segments {
-            let mut from = [std::ptr::null(); P];
-            for (from, list) in from.iter_mut().zip(outer.lists) {
-                *from = outer.from.add(list.from + s.list);
+        let mut total = [[S::splat(0.0); V]; P];
+        let (mut turned, mut lists) = (outer.turned, outer.gathered);
+        for _ in 0..outer.len {
+            let mut x = [S::splat(0.0); V];
+            for (v, x) in x.iter_mut().enumerate() {
+                *x = S::load(turned.add(v * S::W));
             }
-            // A copy, so that it stays in registers.
-            let mut sum = total;
-            for at in 0..s.len {
-                let mut x = [S::splat(0.0); 4];
-                for (v, x) in x.iter_mut().enumerate().take(vectors) {
-                    *x = S::load(turned.add(v * S::W));
+            for (j, total) in total.iter_mut().enumerate() {
+                let w = S::splat(*lists.add(j * GATHERED));
+                for (total, x) in total.iter_mut().zip(&x) {
+                    *total = S::fma(w, *x, *total);
                 }
-                for (total, from) in sum.iter_mut().zip(&from) {
-                    let w = S::splat(*from.add(at));
-                    for (total, x) in total.iter_mut().zip(&x).take(vectors) {
-                        *total = S::fma(w, *x, *total);
-                    }
-                }
-                turned = turned.add(LANES);
             }
-            total = sum;
+            turned = turned.add(LANES);
+            lists = lists.add(1);
         }
         let side_by_side = outer.lanes.len() == LANES && outer.lanes.windows(2).all(|two| two[1].to == two[0].to + 1);
         for (list, total) in outer.lists.iter().zip(&total) {
             let to = outer.to.add(list.to);
             let mut sums = [0.0f32; LANES];
-            for (v, total) in total.iter().enumerate().take(vectors) {
+            for (v, total) in total.iter().enumerate() {
                 let to = to.add(outer.lanes[0].to + v * S::W);
                 match (side_by_side, outer.accumulate) {
                     (true, true) => S::store(to, S::add(S::load(to), *total)),
@@ -146,13 +171,27 @@ unsafe fn put(to: *mut f32, sum: f32, accumulate: bool) {
 pub unsafe fn outer<S: Simd>(outer: &Outer) {
     // SAFETY: the caller's contract.
     unsafe {
+        match LANES / S::W {
+            1 => of_width::<S, 1>(outer),
+            2 => of_width::<S, 2>(outer),
+            _ => of_width::<S, 4>(outer),
+        }
+    }
+}
+
+/// # Safety
+/// That of [`outer`]; `V` is how many vectors [`LANES`] numbers are.
+#[inline(always)]
+unsafe fn of_width<S: Simd, const V: usize>(outer: &Outer) {
+    // SAFETY: the caller's contract.
+    unsafe {
         match outer.lists.len() {
-            6 => lists::<S, 6>(outer),
-            5 => lists::<S, 5>(outer),
-            4 => lists::<S, 4>(outer),
-            3 => lists::<S, 3>(outer),
-            2 => lists::<S, 2>(outer),
-            _ => lists::<S, 1>(outer),
+            6 => lists::<S, 6, V>(outer),
+            5 => lists::<S, 5, V>(outer),
+            4 => lists::<S, 4, V>(outer),
+            3 => lists::<S, 3, V>(outer),
+            2 => lists::<S, 2, V>(outer),
+            _ => lists::<S, 1, V>(outer),
         }
     }
 }

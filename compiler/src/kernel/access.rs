@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Base, BufferId, Contract, Gemm, Mode, Pack, Stmt, View, Work, packed_len};
+use super::{Base, BufferId, Contract, Gemm, Kernel, Mode, Pack, Program, Step, Stmt, View, Work, packed_len};
 
 /// What happens to the entries of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +139,61 @@ impl Stmt {
             ],
             Stmt::Loop { .. } => Vec::new(),
         }
+    }
+}
+
+impl Stmt {
+    /// Calls `f` with this statement and, of a loop, with all inside.
+    pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
+        f(self);
+        if let Stmt::Loop { body, .. } = self {
+            body.iter().for_each(|stmt| stmt.each(f));
+        }
+    }
+
+    /// Calls `f` with all views, those of a loop's body among them.
+    pub fn each_view_mut(&mut self, f: &mut dyn FnMut(&mut View)) {
+        match self {
+            Stmt::Map(m) => m.loads.iter_mut().chain(m.stores.iter_mut().map(|s| &mut s.to)).for_each(f),
+            Stmt::Gemm(g) => [&mut g.src, &mut g.weight, &mut g.dst].into_iter().chain(&mut g.bias).for_each(f),
+            Stmt::Copy(c) => [&mut c.from, &mut c.to].into_iter().for_each(f),
+            Stmt::Sort(s) => [&mut s.from, &mut s.to].into_iter().for_each(f),
+            Stmt::Gather(g) => [&mut g.from, &mut g.at, &mut g.to].into_iter().for_each(f),
+            Stmt::Scatter(s) => [&mut s.from, &mut s.at, &mut s.to].into_iter().for_each(f),
+            Stmt::Loop { body, .. } => body.iter_mut().for_each(|stmt| stmt.each_view_mut(f)),
+        }
+    }
+}
+
+impl Program {
+    /// Calls `f` with all kernels, those of `prepare` first.
+    pub fn each_kernel<'a>(&'a self, f: &mut dyn FnMut(&'a Kernel)) {
+        fn walk<'a>(steps: &'a [Step], f: &mut dyn FnMut(&'a Kernel)) {
+            for step in steps {
+                match step {
+                    Step::Launch(kernels) => kernels.iter().for_each(&mut *f),
+                    Step::Loop { body, .. } => walk(body, f),
+                    Step::Swap(..) => {}
+                }
+            }
+        }
+        walk(&self.prepare, f);
+        walk(&self.steps, f);
+    }
+
+    /// Likewise, to be changed.
+    pub fn each_kernel_mut(&mut self, f: &mut dyn FnMut(&mut Kernel)) {
+        fn walk(steps: &mut [Step], f: &mut dyn FnMut(&mut Kernel)) {
+            for step in steps {
+                match step {
+                    Step::Launch(kernels) => kernels.iter_mut().for_each(&mut *f),
+                    Step::Loop { body, .. } => walk(body, f),
+                    Step::Swap(..) => {}
+                }
+            }
+        }
+        walk(&mut self.prepare, f);
+        walk(&mut self.steps, f);
     }
 }
 

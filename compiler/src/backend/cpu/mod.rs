@@ -10,9 +10,10 @@
 //! | `micro` (a crate) | micro-kernels, written once for all instruction sets, chosen at run time |
 //! | `jit` | maps as machine code, where the machine has it |
 //! | `map`, `tile`, `whole` | statements and kernels of the program, compiled and run |
-//! | `place`, `memory` | where operands are |
+//! | `place`, `memory`, `blocks` | where operands are |
 //! | `pool` | workers |
 
+mod blocks;
 mod jit;
 mod map;
 mod memory;
@@ -73,6 +74,8 @@ struct Machine {
     memory: Memory,
     /// Where each buffer starts, in numbers.
     starts: Vec<AtomicUsize>,
+    /// How far a block of rows is from the one before, in each buffer that has rows.
+    distances: Vec<usize>,
     launches: Vec<Launch>,
     /// The launch that runs.
     current: AtomicUsize,
@@ -123,9 +126,10 @@ impl Instance {
     fn with(program: &Program, threads: usize, kernels: &'static Kernels, generate: bool) -> Result<Instance, VerifyError> {
         // All that runs without checks relies on it.
         verify(program)?;
+        let (program, distances) = &blocks::lay_out(program);
         let threads = threads.max(1);
         let target = Target { kernels, jit: Jit::new(generate, kernels) };
-        let mut compiler = Compiler { program, target, threads, launches: Vec::new() };
+        let mut compiler = Compiler { program, distances, target, threads, launches: Vec::new() };
         let prepare = compiler.steps(&program.prepare);
         let steps = compiler.steps(&program.steps);
         let Compiler { launches, target, .. } = compiler;
@@ -135,6 +139,7 @@ impl Instance {
             text: target.jit.finish(),
             memory: Memory::new(plan.total),
             starts: plan.offsets.iter().map(|at| AtomicUsize::new(*at)).collect(),
+            distances: distances.clone(),
             workers: (0..threads).map(|_| Mutex::new(Private::new(&launches, loop_count(program)))).collect(),
             launches,
             current: AtomicUsize::new(0),
@@ -275,8 +280,15 @@ impl Task for Machine {
         let mut private = lock(&self.workers[worker]);
         let Private { arena, vars, own, places, turned } = &mut *private;
         vars.iter_mut().zip(&self.vars).for_each(|(own, shared)| *own = shared.load(Ordering::Relaxed));
-        let mut worker =
-            Worker { text: &self.text, memory: self.memory.at(), starts: &self.starts, vars, arena: arena.at(), arena_len: 0 };
+        let mut worker = Worker {
+            text: &self.text,
+            memory: self.memory.at(),
+            starts: &self.starts,
+            distances: &self.distances,
+            vars,
+            arena: arena.at(),
+            arena_len: 0,
+        };
         let launch = &self.launches[self.current.load(Ordering::Relaxed)];
         let which = launch.kernels.partition_point(|(first, _)| *first <= item) - 1;
         let (first, code) = &launch.kernels[which];
@@ -321,6 +333,7 @@ struct Target {
 
 struct Compiler<'a> {
     program: &'a Program,
+    distances: &'a [usize],
     target: Target,
     threads: usize,
     launches: Vec<Launch>,
@@ -359,7 +372,7 @@ impl Compiler<'_> {
                 (Code::Tile(code), items)
             }
             Work::Contract(contract) => {
-                let code = ContractCode::new(contract);
+                let code = ContractCode::new(contract, self.distances);
                 let items = code.items();
                 (Code::Contract(code), items)
             }

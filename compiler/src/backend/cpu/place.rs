@@ -20,7 +20,7 @@ pub(super) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Home {
     Arena,
-    /// A buffer that has the rows side by side.
+    /// A buffer that has rows.
     Rows(usize),
     /// A buffer, from its start.
     Buffer(usize),
@@ -33,6 +33,8 @@ pub(super) struct Worker<'a> {
     pub memory: *mut f32,
     /// Where each buffer starts, in numbers.
     pub starts: &'a [AtomicUsize],
+    /// How far a block of rows is from the one before, in each buffer that has rows.
+    pub distances: &'a [usize],
     /// The loops' variables.
     pub vars: &'a mut [usize],
     /// Locals of the first block; each block has its own, `arena_len` numbers apart.
@@ -89,7 +91,10 @@ impl Place {
         let start = |buffer: usize| worker.starts[buffer].load(Ordering::Relaxed);
         match self.home {
             Home::Arena => worker.arena.wrapping_add(block.index * worker.arena_len + offset),
-            Home::Rows(buffer) => worker.memory.wrapping_add(start(buffer) + block.first_row + offset),
+            Home::Rows(buffer) => {
+                let rows = block.first_row / LANES * worker.distances[buffer];
+                worker.memory.wrapping_add(start(buffer) + rows + offset)
+            }
             Home::Buffer(buffer) => worker.memory.wrapping_add(start(buffer) + offset),
         }
     }

@@ -1,6 +1,6 @@
 //! Tiles: the statements of a row-parallel kernel, ready to run.
 
-use crate::kernel::{self, Gather, Gemm, LANES, Lanes, Map, PANEL, Scatter, Sort, Stmt, Store, Tile, View, packed_len};
+use crate::kernel::{self, Gather, Gemm, LANES, Lanes, LoopId, Map, PANEL, Scatter, Sort, Stmt, Store, Tile, View, packed_len};
 
 use super::Target;
 use super::map::{self, MapCode, Needs, Scratch};
@@ -47,7 +47,7 @@ impl TileCode {
     pub(super) fn new(tile: &Tile, target: &mut Target, threads: usize) -> TileCode {
         let rows = tile.row_count();
         let blocks = rows.div_ceil(LANES);
-        let mut compiled = |tile: &Tile| compile(&tile.body, tile, target);
+        let mut compiled = |tile: &Tile| compile(&tile.body, tile, None, target);
         if let (Some(whole), true) = (widened(tile, WIDE), blocks > 1) {
             let tail = widened(tile, blocks % WIDE).map_or(Vec::new(), |tail| compiled(&tail));
             return TileCode { rows, arena: 0, items: blocks.div_ceil(WIDE), wide: WIDE, body: compiled(&whole), tail };
@@ -146,7 +146,8 @@ unsafe fn run(body: &[Code], blocks: Blocks, worker: &mut Worker, own: &mut Own,
     }
 }
 
-fn compile(body: &[Stmt], tile: &Tile, target: &mut Target) -> Vec<Code> {
+/// `around`: the loop whose body it is, and whether its steps go backwards.
+fn compile(body: &[Stmt], tile: &Tile, around: Option<(LoopId, bool)>, target: &mut Target) -> Vec<Code> {
     let mut codes = Vec::new();
     for stmt in body {
         codes.push(match stmt {
@@ -155,17 +156,22 @@ fn compile(body: &[Stmt], tile: &Tile, target: &mut Target) -> Vec<Code> {
                 continue;
             }
             Stmt::Gemm(gemm) => Code::Gemm(GemmCode::new(gemm, tile)),
-            Stmt::Copy(copy) => Code::Copy(CopyCode::new(copy, tile)),
+            Stmt::Copy(copy) => Code::Copy(CopyCode::new(copy, tile, around)),
             Stmt::Sort(sort) => Code::Sort(SortCode::new(sort, tile)),
             Stmt::Gather(gather) => Code::Gather(GatherCode::new(gather, tile)),
             Stmt::Scatter(scatter) => Code::Scatter(ScatterCode::new(scatter, tile)),
             Stmt::Loop { id, count, reverse, body } => {
-                let body = compile(body, tile, target);
+                let body = compile(body, tile, Some((*id, *reverse)), target);
                 Code::Loop { var: id.0 as usize, count: *count, reverse: *reverse, body }
             }
         });
     }
     codes
+}
+
+/// Whether several blocks of a kernel's rows may be taken at a time, as a dimension of its maps.
+pub(super) fn widens(tile: &Tile) -> bool {
+    tile.arena == 0 && tile.body.iter().all(|stmt| matches!(stmt, Stmt::Map(map) if map.dims.is_empty()))
 }
 
 /// A kernel of maps that have no dimension, with `blocks` blocks of rows as one. All of them are in buffers, which have
@@ -176,7 +182,7 @@ fn widened(tile: &Tile, blocks: usize) -> Option<Tile> {
         View { strides: vec![stride], ..view.clone() }
     };
     let body = tile.body.iter().map(|stmt| match stmt {
-        Stmt::Map(map) if map.dims.is_empty() && tile.arena == 0 => Some(Stmt::Map(Map {
+        Stmt::Map(map) if widens(tile) => Some(Stmt::Map(Map {
             dims: vec![blocks],
             loads: map.loads.iter().map(wide).collect(),
             code: map.code.clone(),
@@ -349,11 +355,19 @@ struct CopyCode {
     to_rows: RowOffsets,
     /// Offsets of from, to.
     walk: Walk<2>,
+    /// How far the next step of the loop around is from this one, in what has a line of the cache for each row.
+    ahead: Option<isize>,
 }
 
 impl CopyCode {
-    fn new(copy: &kernel::Copy, tile: &Tile) -> CopyCode {
+    fn new(copy: &kernel::Copy, tile: &Tile, around: Option<(LoopId, bool)>) -> CopyCode {
+        let strided = [&copy.from, &copy.to].into_iter().find(|view| matches!(view.lanes, Lanes::Strided(_)));
+        let ahead = strided.zip(around).and_then(|(view, (id, reverse))| {
+            let (_, step) = view.loops.iter().find(|(of, _)| *of == id)?;
+            Some(if reverse { -(*step as isize) } else { *step as isize })
+        });
         CopyCode {
+            ahead,
             from: Place::new(&copy.from, Some(tile)),
             from_rows: RowOffsets::new(&copy.from, tile),
             to: Place::new(&copy.to, Some(tile)),
@@ -381,7 +395,25 @@ impl CopyCode {
             // SAFETY: entries of the two views, by the caller's contract.
             unsafe {
                 let (from, to) = (from.add(from_at), to.add(to_at));
-                for first in (0..turned).step_by(LANES) {
+                // Rows are far apart: more streams than the machine sees coming.
+                if let Some(ahead) = self.ahead {
+                    let (at, rows) = match self.to_rows {
+                        RowOffsets::Unit => (from.cast_const(), &from_rows),
+                        _ => (to.cast_const(), &to_rows),
+                    };
+                    for row in rows {
+                        let next = at.wrapping_add(*row).wrapping_offset(ahead);
+                        (0..turned).step_by(LINE).for_each(|i| micro::prefetch(next.wrapping_add(i)));
+                    }
+                }
+                let together = if turned > 0 && matches!(self.to_rows, RowOffsets::Unit) && to_step == LANES {
+                    let rows = from_rows.map(|row| from.wrapping_add(row).cast_const());
+                    (kernels.turn)(&rows, &[Segment { list: 0, turned: 0, len: turned }], to);
+                    turned
+                } else {
+                    0
+                };
+                for first in (together..turned).step_by(LANES) {
                     let (from, to) = (from.add(first * from_step), to.add(first * to_step));
                     match self.to_rows {
                         RowOffsets::Unit => turn(kernels, from, |row| from_rows[row], to, |entry| entry * to_step),

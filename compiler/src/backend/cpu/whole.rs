@@ -3,17 +3,15 @@
 use std::sync::RwLock;
 
 use crate::ir::Noise;
-use crate::kernel::{Contract, LANES, PANEL, Pack, Program, Random, View, packed_len};
+use crate::kernel::{Base, Contract, LANES, PANEL, Pack, Program, Random, View, packed_len};
 use crate::random::Stream;
 
 use super::place::{LINE, Place, WHOLE, Walk, Worker};
 use micro::kernels::Kernels;
-use micro::rows::{LISTS, List, Outer, Segment, Sums};
+use micro::rows::{CHUNK, GATHERED, LISTS, List, Outer, Segment, Sums};
 
 /// Lists of an item, and turned ones: what is turned is used by many lists and stays in the second-level cache.
-const ITEM: (usize, usize) = (128, 96);
-/// Numbers of a list that are summed up before the next lists.
-const CHUNK: usize = 512;
+const ITEM: (usize, usize) = (256, 128);
 
 /// Sums over rows, ready to run.
 #[derive(Debug)]
@@ -36,7 +34,7 @@ struct Side {
 }
 
 impl ContractCode {
-    pub(super) fn new(contract: &Contract) -> ContractCode {
+    pub(super) fn new(contract: &Contract, distances: &[usize]) -> ContractCode {
         let (nb, nn, ni) = (contract.batch.len(), contract.n.len(), contract.i.len());
         let part = |s: &[usize], from: usize, len: usize| s[from..from + len].to_vec();
         let dst = Place::strides(&contract.dst);
@@ -49,6 +47,8 @@ impl ContractCode {
         let mut lists = side(&contract.a, &contract.n, [part(&a, nb, nn), to_n]);
         let mut along = a;
         let mut turned = None;
+        let distance = |view: &View| if let Base::Buffer(id) = view.base { distances[id.0 as usize] } else { LANES };
+        let mut blocks = [&contract.a, contract.b.as_ref().unwrap_or(&contract.a)].map(distance);
         let mut across = vec![0; nb + ni + contract.k.len()];
         let mut counts = [nn, ni];
         if let Some(b) = &contract.b {
@@ -58,12 +58,13 @@ impl ContractCode {
                 std::mem::swap(&mut lists, &mut other);
                 std::mem::swap(&mut along, &mut across);
                 counts.reverse();
+                blocks.reverse();
             }
             turned = Some(other);
         }
         let k = Walk::new(&contract.k, [along[nb + counts[0]..].to_vec(), across[nb + counts[1]..].to_vec()]);
         ContractCode {
-            chunks: chunks(k, contract.rows, turned.is_some()),
+            chunks: chunks(k, contract.rows, blocks, turned.is_some()),
             lists,
             turned,
             dst: Place::new(&contract.dst, None),
@@ -80,9 +81,10 @@ impl ContractCode {
         self.batch.len() * lists * turned
     }
 
-    /// Numbers that an item turns at a time.
+    /// Numbers that an item gathers and turns at a time.
     pub(super) fn scratch(&self) -> usize {
-        self.turned.as_ref().map_or(0, |turned| CHUNK * turned.offsets.len().min(ITEM.1).next_multiple_of(LANES))
+        let turned = |side: &Side| CHUNK * side.offsets.len().min(ITEM.1).next_multiple_of(LANES);
+        self.turned.as_ref().map_or(0, |side| LISTS * GATHERED + turned(side))
     }
 
     /// # Safety
@@ -100,6 +102,7 @@ impl ContractCode {
         };
         let turned = side.of(item % turned, ITEM.1);
         let other = side.from.at(worker, WHOLE).wrapping_add(turned_at);
+        let (gathered, scratch) = (scratch, scratch.wrapping_add(LISTS * GATHERED));
         let panels = turned.len().div_ceil(LANES);
         let calls = lists.len().div_ceil(LISTS) * panels;
         for (c, segments) in self.chunks.iter().enumerate() {
@@ -110,26 +113,18 @@ impl ContractCode {
                 // SAFETY: the caller's contract.
                 unsafe { (kernels.turn)(&other, segments, scratch.add(p * len * LANES)) };
             }
-            // What is turned next, and the lists that come next, are asked for a little at a time.
-            let behind = self.chunks.get(c + 1).map_or(&[][..], Vec::as_slice);
-            let mut turned_next = Ahead::new(other, turned, behind, |s| s.turned);
-            let turned_lines = turned_next.lines().div_ceil(calls);
+            let after = self.chunks.get(c + 1).map_or(&[][..], Vec::as_slice);
             for first in (0..lists.len()).step_by(LISTS) {
                 let (lists, behind) = lists[first..].split_at(LISTS.min(lists.len() - first));
-                let mut lists_next = Ahead::new(from, &behind[..LISTS.min(behind.len())], segments, |s| s.list);
-                let list_lines = lists_next.lines().div_ceil(panels);
+                let behind = &behind[..LISTS.min(behind.len())];
+                // SAFETY: the caller's contract.
+                unsafe { (kernels.gather)(from, lists, segments, gathered) };
                 for (p, lanes) in turned.chunks(LANES).enumerate() {
-                    lists_next.ask(list_lines);
-                    turned_next.ask(turned_lines);
-                    let outer = Outer {
-                        from,
-                        lists,
-                        segments,
-                        turned: scratch.wrapping_add(p * len * LANES),
-                        lanes,
-                        to: dst,
-                        accumulate: c > 0,
-                    };
+                    // The lists that come next, and what is turned next, a little at a time.
+                    ask(from, behind, part(segments, p, panels), |s| s.list);
+                    ask(other, part(turned, first / LISTS * panels + p, calls), after, |s| s.turned);
+                    let turned = scratch.wrapping_add(p * len * LANES);
+                    let outer = Outer { lists, gathered, lanes, turned, len, to: dst, accumulate: c > 0 };
                     // SAFETY: the caller's contract.
                     unsafe { (kernels.outer)(&outer) };
                 }
@@ -156,40 +151,20 @@ impl Side {
     }
 }
 
-/// The lines of the cache with the numbers of some lists, to be asked for before they are read: lists are too short and too many
-/// for the machine to see it coming, and all lines at once would hold up what is being computed.
-struct Ahead<'a> {
-    from: *const f32,
-    lists: &'a [List],
-    segments: &'a [Segment],
-    side: fn(&Segment) -> usize,
-    /// The next line: its list, its segment, its first number.
-    next: (usize, usize, usize),
-}
-
-impl<'a> Ahead<'a> {
-    fn new(from: *const f32, lists: &'a [List], segments: &'a [Segment], side: fn(&Segment) -> usize) -> Ahead<'a> {
-        Ahead { from, lists, segments, side, next: (0, 0, 0) }
-    }
-
-    fn lines(&self) -> usize {
-        self.lists.len() * self.segments.iter().map(|s| s.len.div_ceil(LINE)).sum::<usize>()
-    }
-
-    /// Asks for so many more, as far as there are some.
-    fn ask(&mut self, lines: usize) {
-        for _ in 0..lines {
-            let (Some(list), Some(segment)) = (self.lists.get(self.next.0), self.segments.get(self.next.1)) else { return };
-            micro::prefetch(self.from.wrapping_add(list.from + (self.side)(segment) + self.next.2));
-            self.next.2 += LINE;
-            if self.next.2 >= segment.len {
-                self.next = (self.next.0, self.next.1 + 1, 0);
-            }
-            if self.next.1 == self.segments.len() {
-                self.next = (self.next.0 + 1, 0, 0);
-            }
+/// Asks for the lines of the cache with the numbers of some lists before they are read: lists are too short and too many for the
+/// machine to see it coming, and all lines at once would hold up what is being computed.
+fn ask(from: *const f32, lists: &[List], segments: &[Segment], side: fn(&Segment) -> usize) {
+    for s in segments {
+        for list in lists {
+            let at = from.wrapping_add(list.from + side(s));
+            (0..s.len).step_by(LINE).for_each(|i| micro::prefetch(at.wrapping_add(i)));
         }
     }
+}
+
+/// One of so many parts of a list.
+fn part<T>(all: &[T], which: usize, of: usize) -> &[T] {
+    &all[all.len() * which / of..all.len() * (which + 1) / of]
 }
 
 /// How long it takes to sum up the products of so many lists with so many that are turned, next to each other.
@@ -199,12 +174,14 @@ fn work(lists: usize, turned: usize) -> usize {
     lists.next_multiple_of(LISTS) * vectors + TURN * vectors * lists.div_ceil(ITEM.0)
 }
 
-/// Cuts the numbers that are summed up: `rows` side by side for every entry of `k`, which become more where the entries
-/// of `k` follow each other.
-fn chunks(k: Walk<2>, rows: usize, both: bool) -> Vec<Vec<Segment>> {
+/// Cuts the numbers that are summed up: `rows` for every entry of `k`, in blocks that are so far from each other in the two
+/// operands. They lie side by side where blocks follow each other, and more of them where the entries of `k` do.
+fn chunks(k: Walk<2>, rows: usize, blocks: [usize; 2], both: bool) -> Vec<Vec<Segment>> {
     let mut k = k;
     let mut rows = rows;
+    let side_by_side = blocks == [LANES; 2];
     if let Some((size, [left, right])) = k.dims.last().copied()
+        && side_by_side
         && left == rows
         && (right == rows || !both)
     {
@@ -220,8 +197,10 @@ fn chunks(k: Walk<2>, rows: usize, both: bool) -> Vec<Vec<Segment>> {
                 chunks.push(Vec::new());
                 room = CHUNK;
             }
-            let len = room.min(rows - start);
-            chunks.last_mut().expect("there is one").push(Segment { list: left + start, turned: right + start, len });
+            let (block, inside) = (start / LANES, start % LANES);
+            let len = room.min(rows - start).min(if side_by_side { rows } else { LANES - inside });
+            let [list, turned] = [(left, 0), (right, 1)].map(|(at, side)| at + block * blocks[side] + inside);
+            chunks.last_mut().expect("there is one").push(Segment { list, turned, len });
             start += len;
             room -= len;
         }

@@ -10,12 +10,14 @@
 //! | `loops` | loops over time inside of it |
 //! | `open` | elementwise work fused into maps |
 //! | `product` | products with weights, and the packing of weights |
+//! | `inward` | large work into the loop that it is for |
 //! | `locals` | places for what a tile holds |
 //!
 //! The three levels differ in what `partition` lets into one kernel and in nothing else, so that they compute the same.
 
 mod dims;
 mod host;
+mod inward;
 mod launches;
 mod locals;
 mod loops;

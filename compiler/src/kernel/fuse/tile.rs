@@ -6,6 +6,7 @@ use std::rc::Rc;
 use dsl::source::Span;
 
 use super::dims::GraphId;
+use super::inward::inward;
 use super::open::Open;
 use super::partition::row_axes;
 use super::shape::{Kind, Root, Shape, Use};
@@ -88,6 +89,7 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
     pub(crate) fn finish(mut self) -> (Tile, Vec<(String, Span)>) {
         let mut body = self.preamble;
         body.extend(self.code.pop().unwrap_or_default());
+        inward(&mut body, &mut self.locals);
         let (locals, arena) = locals::plan(self.locals, &body);
         (Tile { rows: self.sizes, locals, arena, body }, self.ops)
     }

@@ -205,6 +205,55 @@ fn sums_over_rows() {
     }
 }
 
+/// What one kernel leaves for the next by rows lies in blocks of them: read by another tile, step by step, and summed up over rows.
+#[test]
+fn rows_in_blocks() {
+    for rows in ROWS {
+        for (steps, width) in [(1, 1), (3, 5), (2, 33)] {
+            let gap = if rows == padded(rows) { kernel::LANES } else { padded(rows) };
+            let (pitch, entries) = (padded(rows) + gap, steps * width);
+            let mut d = Draft::default();
+            let x = d.input(rows * entries);
+            let other = d.input(steps * pitch);
+            let between = d.buffer(entries * pitch, BufferKind::Temp);
+            let [y, products, squares, sums] = [rows * entries, width, width * width, width].map(|len| d.output(len));
+            let give = Stmt::Map(Map {
+                dims: vec![entries],
+                loads: vec![local(0, 0, &[1])],
+                code: vec![Instr::Load(0), Instr::Binary(Binary::Mul, Reg(0), Reg(0))],
+                stores: vec![Store { to: unit(between, 0, &[pitch]), value: Reg(1), mode: Mode::Set }],
+            });
+            d.program.steps.push(launch(Work::Tile(tile(&[rows], &[entries], vec![from_rows(x, entries, 0), give]))));
+            let time = LoopId(0);
+            let step = Stmt::Map(Map {
+                dims: vec![width],
+                loads: vec![View { loops: vec![(time, width * pitch)], ..unit(between, 0, &[pitch]) }],
+                code: vec![Instr::Load(0), Instr::Unary(Unary::Neg, Reg(0))],
+                stores: vec![Store {
+                    to: View { loops: vec![(time, width)], ..local(0, 0, &[1]) },
+                    value: Reg(1),
+                    mode: Mode::Set,
+                }],
+            });
+            let body = vec![Stmt::Loop { id: time, count: steps, reverse: true, body: vec![step] }, to_rows(0, entries, y)];
+            d.program.steps.push(launch(Work::Tile(tile(&[rows], &[entries], body))));
+            let of = unit(between, 0, &[pitch, width * pitch]);
+            for (i, b, dst) in [
+                (vec![], Some(unit(other, 0, &[pitch])), splat(products, 0, &[1])),
+                (vec![width], Some(of.clone()), splat(squares, 0, &[width, 1])),
+                (vec![], None, splat(sums, 0, &[1])),
+            ] {
+                let contract = Contract { rows, batch: vec![], n: vec![width], i, k: vec![steps], a: of.clone(), b, dst };
+                d.program.steps.push(launch(Work::Contract(contract)));
+            }
+            let (_, distances) = super::super::blocks::lay_out(&d.program);
+            let expected = if entries > 1 { entries * kernel::LANES } else { kernel::LANES };
+            assert_eq!(distances[between.0 as usize], expected, "{rows} rows of {entries} entries");
+            agree(&d.program, &inputs(&d.program, 6), 5e-6);
+        }
+    }
+}
+
 #[test]
 fn sort_gather_scatter() {
     for rows in [1, 7, 33] {

@@ -1,0 +1,189 @@
+//! Large work into the loop that it is for.
+//!
+//! What a loop reads step by step may be made for all steps before it begins, and what it leaves step by step may be given out
+//! for all steps when it has ended. Where that is more than a cache holds, each step does its own part instead:
+//!
+//! ```text
+//! copy [T, D]: $0[D, 1] = ..          for t in T {
+//! for t in T {                          copy [D]: $0[1] = ..{t: ..}
+//!   .. $0[1]{t: D} ..          =>       .. $0[1] ..
+//! }                                   }
+//! ```
+
+use std::collections::HashMap;
+
+use super::super::access::Access;
+use super::super::{Base, Copy, Local, LocalId, LoopId, Map, Mode, Stmt, Store, View};
+
+/// Entries from which on an array is large: with all lanes a quarter of a megabyte.
+const LARGE: usize = 4096;
+
+/// Moves what can be moved; arrays that hold one step instead of all become shorter.
+pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local]) {
+    let mut at = body.len();
+    // Backwards, so that what only another moved statement reads can follow it.
+    while at > 0 {
+        at -= 1;
+        if let Some(array) = large_target(&body[at], locals)
+            && let Some(into) = reader(body, at, array)
+            && can_precede(body, at, into)
+        {
+            let moved = body.remove(at);
+            let Stmt::Loop { id, body: inside, .. } = &mut body[into - 1] else { unreachable!("it is a loop") };
+            let arrays = targets(&moved);
+            inside.insert(0, step_of(moved, *id));
+            arrays.into_iter().for_each(|array| shorten(inside, *id, array, locals));
+        }
+    }
+    let mut at = 0;
+    while at < body.len() {
+        match large_source(&body[at], locals).and_then(|array| writer(body, at, array)) {
+            Some(from) => {
+                let moved = body.remove(at);
+                let Stmt::Copy(Copy { from: View { base: Base::Local(array), .. }, .. }) = moved else { unreachable!("a copy") };
+                let Stmt::Loop { id, body: inside, .. } = &mut body[from] else { unreachable!("it is a loop") };
+                inside.push(step_of(moved, *id));
+                shorten(inside, *id, array, locals);
+            }
+            None => at += 1,
+        }
+    }
+}
+
+fn targets(stmt: &Stmt) -> Vec<LocalId> {
+    let local = |view: &View| if let Base::Local(id) = view.base { Some(id) } else { None };
+    match stmt {
+        Stmt::Map(map) => map.stores.iter().filter_map(|s| local(&s.to)).collect(),
+        Stmt::Copy(copy) => local(&copy.to).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A large array that the statement makes, if it makes nothing but arrays of the tile, entry by entry.
+fn large_target(stmt: &Stmt, locals: &[Local]) -> Option<LocalId> {
+    let made = targets(stmt);
+    let whole = match stmt {
+        Stmt::Map(map) => made.len() == map.stores.len() && map.stores.iter().all(|s| s.mode == Mode::Set),
+        _ => !made.is_empty(),
+    };
+    made.into_iter().find(|id| whole && locals[id.0 as usize].len >= LARGE)
+}
+
+/// A large array that the statement gives out.
+fn large_source(stmt: &Stmt, locals: &[Local]) -> Option<LocalId> {
+    match stmt {
+        Stmt::Copy(Copy { from: View { base: Base::Local(id), .. }, to: View { base: Base::Buffer(_), .. }, .. }) => {
+            Some(*id).filter(|id| locals[id.0 as usize].len >= LARGE)
+        }
+        _ => None,
+    }
+}
+
+/// The only statement behind that reads an array, if it is a loop.
+fn reader(body: &[Stmt], at: usize, array: LocalId) -> Option<usize> {
+    let touching = |i: &usize| touches(&body[*i], Base::Local(array), |_| true);
+    let mut others = (0..body.len()).filter(|i| *i != at).filter(touching);
+    let into = others.next().filter(|into| *into > at && matches!(body[*into], Stmt::Loop { .. }))?;
+    others.next().is_none().then_some(into)
+}
+
+/// Whether a statement may be done step by step in a loop behind it.
+fn can_precede(body: &[Stmt], at: usize, into: usize) -> bool {
+    let Stmt::Loop { id, count, .. } = &body[into] else { return false };
+    let accesses = body[at].accesses();
+    let made = targets(&body[at]);
+    let steps = accesses.iter().all(|a| a.dims.first() == Some(count));
+    let alone = made.iter().enumerate().all(|(i, array)| !made[..i].contains(array) && reader(body, at, *array) == Some(into));
+    let stays = |a: &Access<'_>| !body[at + 1..].iter().any(|stmt| touches(stmt, a.view.base, |role| role.role.writes()));
+    steps
+        && alone
+        && accesses.iter().filter(|a| a.role.reads()).all(stays)
+        && accesses.iter().filter(|a| a.role.writes()).all(|written| {
+            let step = written.view.strides[0];
+            written.view.loops.is_empty()
+                && extent(&written.dims[1..], &written.view.strides[1..]) + written.view.offset < step
+                && only_steps(&body[into], written.view.base, *id, step, |a| !a.role.writes())
+        })
+}
+
+/// The loop before that alone writes an array, and may give it out step by step.
+fn writer(body: &[Stmt], at: usize, array: LocalId) -> Option<usize> {
+    let Stmt::Copy(copy) = &body[at] else { return None };
+    let mut others = (0..body.len()).filter(|i| *i != at).filter(|i| touches(&body[*i], Base::Local(array), |_| true));
+    let from = others.next().filter(|from| *from < at && others.next().is_none())?;
+    let Stmt::Loop { id, count, .. } = &body[from] else { return None };
+    let step = *copy.from.strides.first()?;
+    let fits = copy.dims[0] == *count
+        && copy.from.loops.is_empty()
+        && extent(&copy.dims[1..], &copy.from.strides[1..]) + copy.from.offset < step
+        && only_steps(&body[from], copy.from.base, *id, step, |_| true)
+        && !body[from..at].iter().any(|stmt| touches(stmt, copy.to.base, |_| true));
+    fits.then_some(from)
+}
+
+fn touches(stmt: &Stmt, base: Base, how: impl Fn(&Access<'_>) -> bool) -> bool {
+    let mut found = false;
+    stmt.each(&mut |stmt| found |= stmt.accesses().iter().any(|a| a.view.base == base && how(a)));
+    found
+}
+
+/// Whether a loop touches nothing of an array but what belongs to the step that runs.
+fn only_steps(stmt: &Stmt, base: Base, id: LoopId, step: usize, how: impl Fn(&Access<'_>) -> bool) -> bool {
+    let mut counts: HashMap<LoopId, usize> = HashMap::new();
+    stmt.each(&mut |stmt| {
+        if let Stmt::Loop { id, count, .. } = stmt {
+            counts.insert(*id, *count);
+        }
+    });
+    let inside = |a: &Access<'_>| {
+        let moved = a.view.loops.iter().filter(|(l, _)| *l != id);
+        // A loop that is not inside of this one does not run here.
+        let (sizes, steps): (Vec<usize>, Vec<usize>) = moved.map(|(l, s)| (counts.get(l).copied().unwrap_or(1), *s)).unzip();
+        let along = a.view.loops.iter().filter(|(l, _)| *l == id).map(|(_, s)| *s);
+        a.beyond.is_none()
+            && along.eq([step])
+            && a.view.offset + extent(&a.dims, &a.view.strides) + extent(&sizes, &steps) < step
+            && a.view.loops.iter().all(|(l, _)| counts.contains_key(l))
+    };
+    !touches(stmt, base, |a| !(inside(a) && how(a)))
+}
+
+/// How far the last entry is from the first.
+fn extent(dims: &[usize], strides: &[usize]) -> usize {
+    dims.iter().zip(strides).map(|(size, stride)| size.saturating_sub(1) * stride).sum()
+}
+
+/// What a statement does in one step of its first dimension; arrays of the tile that it makes or reads alone hold just that.
+fn step_of(stmt: Stmt, id: LoopId) -> Stmt {
+    let along = |mut view: View| {
+        let step = view.strides.remove(0);
+        if step > 0 {
+            view.loops.push((id, step));
+        }
+        view
+    };
+    match stmt {
+        Stmt::Map(map) => Stmt::Map(Map {
+            dims: map.dims[1..].to_vec(),
+            loads: map.loads.into_iter().map(along).collect(),
+            stores: map.stores.into_iter().map(|s| Store { to: along(s.to), ..s }).collect(),
+            ..map
+        }),
+        Stmt::Copy(copy) => Stmt::Copy(Copy { dims: copy.dims[1..].to_vec(), from: along(copy.from), to: along(copy.to) }),
+        other => other,
+    }
+}
+
+/// An array holds one step of a loop and no longer all.
+fn shorten(inside: &mut [Stmt], id: LoopId, array: LocalId, locals: &mut [Local]) {
+    let mut len = locals[array.0 as usize].len;
+    for stmt in inside {
+        stmt.each_view_mut(&mut |view| {
+            if view.base == Base::Local(array) {
+                view.loops.iter().filter(|(l, _)| *l == id).for_each(|(_, step)| len = *step);
+                view.loops.retain(|(l, _)| *l != id);
+            }
+        });
+    }
+    locals[array.0 as usize].len = len;
+}
