@@ -116,6 +116,17 @@ fn odd_sizes_on_the_cpu() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// So many steps that what a loop reads is made step by step.
+#[test]
+fn long_loops_on_the_cpu() {
+    for model in models(&project("benches/scan.wm"), &[("T", 70), ("D", 64), ("N", 3)]) {
+        // States grow beyond single precision on these numbers; of their squares nothing would be left to compare.
+        for (entry, batch, on_cpu) in [(Entry::TrainStep, 7, false), (Entry::Evaluate, 17, false), (Entry::Evaluate, 17, true)] {
+            assert_eq!(differing(&model, entry, batch, Level::Mega, on_cpu, false), Vec::<String>::new());
+        }
+    }
+}
+
 /// `MODEL=tdmpc2 ENTRY=act LEVEL=fused BATCH=3 cargo test -p wmc-compiler --test kernels -- --ignored --nocapture`: any model,
 /// entry point and level (`all` for all), on the CPU.
 #[test]

@@ -82,6 +82,9 @@ fn selective_scan() {
     let dims = [("D", 3), ("N", 2), ("T", 4), ("B", 3)];
     insta::assert_snapshot!("selective_scan_forward", bench("scan.wm", &dims, Entry::Evaluate));
     insta::assert_snapshot!("selective_scan_backward", bench("scan.wm", &dims, Entry::TrainStep));
+    // So many steps that each copies what it reads and gives out what it has computed.
+    let dims = [("D", 64), ("N", 2), ("T", 70), ("B", 3)];
+    insta::assert_snapshot!("selective_scan_long", bench("scan.wm", &dims, Entry::Evaluate));
 }
 
 #[test]
