@@ -11,8 +11,8 @@ use crate::simd::Simd;
 /// Lists of which numbers are taken at a time.
 pub const LISTS: usize = 6;
 
-/// Numbers of a list that are summed up at a time.
-pub const CHUNK: usize = 512;
+/// Numbers of a list that are summed up at a time: so many lane vectors stay in a first-level cache.
+pub const CHUNK: usize = 256;
 
 /// How far gathered lists are from each other: not a power of two, so that they share no set of a cache.
 pub const GATHERED: usize = CHUNK + LANES;

@@ -10,8 +10,9 @@ use super::place::{LINE, Place, WHOLE, Walk, Worker};
 use micro::kernels::Kernels;
 use micro::rows::{CHUNK, GATHERED, LISTS, List, Outer, Segment, Sums};
 
-/// Lists of an item, and turned ones: what is turned is used by many lists and stays in the second-level cache.
-const ITEM: (usize, usize) = (256, 128);
+/// Lists of an item, and turned ones: what is gathered stays in the second-level cache, while it is multiplied by one panel after
+/// the other of what is turned.
+const ITEM: (usize, usize) = (128, 256);
 
 /// Sums over rows, ready to run.
 #[derive(Debug)]
@@ -83,8 +84,8 @@ impl ContractCode {
 
     /// Numbers that an item gathers and turns at a time.
     pub(super) fn scratch(&self) -> usize {
-        let turned = |side: &Side| CHUNK * side.offsets.len().min(ITEM.1).next_multiple_of(LANES);
-        self.turned.as_ref().map_or(0, |side| LISTS * GATHERED + turned(side))
+        let groups = self.lists.offsets.len().min(ITEM.0).div_ceil(LISTS);
+        if self.turned.is_some() { CHUNK * LANES + groups * LISTS * GATHERED } else { 0 }
     }
 
     /// # Safety
@@ -102,29 +103,27 @@ impl ContractCode {
         };
         let turned = side.of(item % turned, ITEM.1);
         let other = side.from.at(worker, WHOLE).wrapping_add(turned_at);
-        let (gathered, scratch) = (scratch, scratch.wrapping_add(LISTS * GATHERED));
-        let panels = turned.len().div_ceil(LANES);
-        let calls = lists.len().div_ceil(LISTS) * panels;
+        let gathered = |group: usize| scratch.wrapping_add(CHUNK * LANES + group * LISTS * GATHERED);
+        let (groups, panels) = (lists.len().div_ceil(LISTS), turned.len().div_ceil(LANES));
         for (c, segments) in self.chunks.iter().enumerate() {
             let len: usize = segments.iter().map(|s| s.len).sum();
+            let after = self.chunks.get(c + 1).map_or(&[][..], Vec::as_slice);
+            for (group, lists) in lists.chunks(LISTS).enumerate() {
+                // SAFETY: the caller's contract.
+                unsafe { (kernels.gather)(from, lists, segments, gathered(group)) };
+            }
             for (p, lanes) in turned.chunks(LANES).enumerate() {
                 // A vector that is not full repeats its last list.
-                let other = std::array::from_fn(|l| other.wrapping_add(lanes[l.min(lanes.len() - 1)].from).cast_const());
+                let columns = std::array::from_fn(|l| other.wrapping_add(lanes[l.min(lanes.len() - 1)].from).cast_const());
                 // SAFETY: the caller's contract.
-                unsafe { (kernels.turn)(&other, segments, scratch.add(p * len * LANES)) };
-            }
-            let after = self.chunks.get(c + 1).map_or(&[][..], Vec::as_slice);
-            for first in (0..lists.len()).step_by(LISTS) {
-                let (lists, behind) = lists[first..].split_at(LISTS.min(lists.len() - first));
-                let behind = &behind[..LISTS.min(behind.len())];
-                // SAFETY: the caller's contract.
-                unsafe { (kernels.gather)(from, lists, segments, gathered) };
-                for (p, lanes) in turned.chunks(LANES).enumerate() {
-                    // The lists that come next, and what is turned next, a little at a time.
-                    ask(from, behind, part(segments, p, panels), |s| s.list);
-                    ask(other, part(turned, first / LISTS * panels + p, calls), after, |s| s.turned);
-                    let turned = scratch.wrapping_add(p * len * LANES);
-                    let outer = Outer { lists, gathered, lanes, turned, len, to: dst, accumulate: c > 0 };
+                unsafe { (kernels.turn)(&columns, segments, scratch) };
+                let behind = turned.chunks(LANES).nth(p + 1).unwrap_or_default();
+                for (group, rows) in lists.chunks(LISTS).enumerate() {
+                    // What is turned next, and the lists of the next chunk, a little at a time.
+                    ask(other, behind, part(segments, group, groups), |s| s.turned);
+                    ask(from, part(lists, p * groups + group, panels * groups), after, |s| s.list);
+                    let outer =
+                        Outer { lists: rows, gathered: gathered(group), lanes, turned: scratch, len, to: dst, accumulate: c > 0 };
                     // SAFETY: the caller's contract.
                     unsafe { (kernels.outer)(&outer) };
                 }
