@@ -112,6 +112,13 @@ enum Code {
     Random(RandomCode),
 }
 
+impl Code {
+    /// How long an item takes, compared with those of other sums over rows; what else there is goes first.
+    fn length(&self) -> usize {
+        if let Code::Contract(contract) = self { contract.length() } else { usize::MAX }
+    }
+}
+
 impl Instance {
     /// Compiles the program for this machine, with `threads` workers (at least the caller).
     pub fn new(program: &Program, threads: usize) -> Result<Instance, VerifyError> {
@@ -346,8 +353,10 @@ impl Compiler<'_> {
             .map(|step| match step {
                 Step::Launch(kernels) => {
                     let mut launch = Launch { kernels: Vec::new(), items: 0 };
-                    for kernel in kernels {
-                        let (code, items) = self.code(&kernel.work);
+                    let mut codes: Vec<(Code, usize)> = kernels.iter().map(|kernel| self.code(&kernel.work)).collect();
+                    // The longest items first, so that nobody is left with one in the end.
+                    codes.sort_by_key(|(code, _)| std::cmp::Reverse(code.length()));
+                    for (code, items) in codes {
                         if items > 0 {
                             launch.kernels.push((launch.items, code));
                             launch.items += items;

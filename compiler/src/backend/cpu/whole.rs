@@ -82,6 +82,12 @@ impl ContractCode {
         self.batch.len() * lists * turned
     }
 
+    /// Products that an item adds up.
+    pub(super) fn length(&self) -> usize {
+        let turned = self.turned.as_ref().map_or(1, |side| side.offsets.len().min(ITEM.1));
+        self.lists.offsets.len().min(ITEM.0) * turned * self.chunks.len()
+    }
+
     /// Numbers that an item gathers and turns at a time.
     pub(super) fn scratch(&self) -> usize {
         let groups = self.lists.offsets.len().min(ITEM.0).div_ceil(LISTS);
