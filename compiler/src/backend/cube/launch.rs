@@ -6,8 +6,8 @@ use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{BufferId, Kernel, Program, Step, Stmt, View, Work};
 
 use super::builder::{Code, LoopVars, Val, index, text};
-use super::contract::ContractPlan;
-use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Scalar, Target};
+use super::contract::{Clear, ContractPlan};
+use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Scalar, Sums, Target};
 use super::pack::PackPlan;
 use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt, layout};
 use super::random::RandomPlan;
@@ -57,7 +57,7 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resid
     Ok(Emitted {
         program: program.name.clone(),
         target,
-        precision: limits.precision,
+        numerics: limits.numerics(),
         arenas: planned.buffers.arenas,
         buffers: planned.buffers.places.clone(),
         inputs: program.inputs.clone(),
@@ -150,6 +150,7 @@ enum PartWork {
     Pack(PackPlan),
     Random(RandomPlan),
     Move(Move),
+    Clear(Clear),
 }
 
 /// Numbers from one buffer to another.
@@ -159,6 +160,9 @@ struct Move {
     to: BufferId,
     len: usize,
 }
+
+/// Cubes for each processor when sums are shared out: the last to end are not far from the others.
+const CUBES_OF_SUMS: usize = 4;
 
 /// Numbers that a unit moves.
 const MOVED: usize = 4;
@@ -186,12 +190,28 @@ impl Launch {
         self.parts.iter().map(|part| part.cubes * part.names.len()).sum()
     }
 
+    /// What has to be launched before: outputs that several cubes add to start with zero.
+    fn clear(&self) -> Option<Launch> {
+        let mut first = 0;
+        let mut parts = Vec::new();
+        for part in &self.parts {
+            let PartWork::Contract(contract) = &part.work else { continue };
+            let Some(clear) = contract.cleared() else { continue };
+            let cubes = clear.cubes(self.units as usize);
+            let starts = part.starts.iter().filter(|(id, _)| clear.touches(*id)).cloned().collect();
+            parts.push(Part { names: part.names.clone(), first, cubes, work: PartWork::Clear(clear), starts });
+            first += cubes * part.names.len();
+        }
+        let (bindings, scalars) = (self.bindings.clone(), self.scalars.clone());
+        (!parts.is_empty()).then(|| Launch { name: format!("{}_clear", self.name), units: self.units, bindings, scalars, parts })
+    }
+
     /// Numbers of shared memory, of four bytes and of two.
     fn shared(&self) -> [usize; 2] {
         let of = |part: &Part| match &part.work {
             PartWork::Tile(tile) => tile.shared(),
             PartWork::Contract(contract) => [contract.shared(), 0],
-            PartWork::Pack(_) | PartWork::Random(_) | PartWork::Move(_) => [0, 0],
+            PartWork::Pack(_) | PartWork::Random(_) | PartWork::Move(_) | PartWork::Clear(_) => [0, 0],
         };
         self.parts.iter().map(of).fold([0, 0], |[a, b], [c, d]| [a.max(c), b.max(d)])
     }
@@ -243,6 +263,7 @@ impl Part {
             PartWork::Pack(pack) => pack.emit(code, cube, buffers, loops),
             PartWork::Random(random) => random.emit(code, cube, buffers),
             PartWork::Move(moved) => moved.emit(code, cube, buffers),
+            PartWork::Clear(clear) => clear.emit(code, cube, buffers, loops),
         }
     }
 }
@@ -265,6 +286,9 @@ impl Planner<'_> {
             match step {
                 Step::Launch(kernels) => {
                     let launch = self.launch(kernels, format!("{name}_{}", self.launches.len()));
+                    if let Some(clear) = launch.clear() {
+                        actions.extend(self.launched(clear)?);
+                    }
                     actions.extend(self.launched(launch)?);
                 }
                 Step::Loop { id, count, reverse, body } => {
@@ -329,8 +353,9 @@ impl Planner<'_> {
     fn launch(&mut self, kernels: &[Kernel], name: String) -> Launch {
         let mut parts = Vec::new();
         let (mut first, mut spilled) = (0, 0);
+        let even = self.even(kernels);
         for alike in self.alike(kernels) {
-            let (work, cubes) = self.part(alike[0].0, &mut spilled);
+            let (work, cubes) = self.part(alike[0].0, even, &mut spilled);
             if cubes == 0 {
                 continue;
             }
@@ -347,8 +372,21 @@ impl Planner<'_> {
         Launch { name, units: self.limits.units, bindings, scalars, parts }
     }
 
+    /// Numbers of a list that each cube has when the sums of a launch are shared out, where they are to be.
+    fn even(&self, kernels: &[Kernel]) -> Option<usize> {
+        let length = |kernel: &Kernel| match &kernel.work {
+            Work::Contract(contract) => {
+                let plan = ContractPlan::new(contract, self.limits.units as usize);
+                plan.cubes() * plan.length()
+            }
+            _ => 0,
+        };
+        let all: usize = kernels.iter().map(length).sum();
+        (self.limits.sums == Sums::Atomic).then(|| all.div_ceil(CUBES_OF_SUMS * self.limits.processors.max(1)))
+    }
+
     /// A kernel's plan, and how many cubes it has.
-    fn part(&mut self, kernel: &Kernel, spilled: &mut usize) -> (PartWork, usize) {
+    fn part(&mut self, kernel: &Kernel, even: Option<usize>, spilled: &mut usize) -> (PartWork, usize) {
         let units = self.limits.units as usize;
         match &kernel.work {
             Work::Tile(tile) => {
@@ -362,6 +400,10 @@ impl Planner<'_> {
             }
             Work::Contract(contract) => {
                 let plan = ContractPlan::new(contract, units);
+                let plan = match even {
+                    Some(even) => plan.shared_out(even),
+                    None => plan,
+                };
                 let cubes = plan.cubes();
                 (PartWork::Contract(plan), cubes)
             }

@@ -52,7 +52,7 @@ mod transfer;
 pub mod vulkan;
 
 pub use crate::backend::Resident;
-pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Precision, Scalar, Target};
+pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Numerics, Place, Precision, Scalar, Sums, Target};
 #[cfg(feature = "emit")]
 pub use launch::{EmitError, emit, notes};
 #[cfg(feature = "emit")]
