@@ -11,6 +11,7 @@ use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note,
 use super::pack::PackPlan;
 use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt, layout};
 use super::random::RandomPlan;
+use super::repeat::{Repeat, repeats};
 use super::tile::{TilePlan, start};
 use crate::backend::Resident;
 
@@ -97,10 +98,17 @@ pub(super) struct Planned {
 impl Planned {
     pub(super) fn new(program: &Program, limits: &Limits, resident: &Resident) -> Result<Planned, EmitError> {
         verify(program)?;
+        let mut buffers = buffers(program, &resident.inputs);
+        let repeats = repeats(program, &buffers);
+        for (a, b) in repeats.values().flat_map(|repeat| &repeat.swaps) {
+            [a, b].iter().for_each(|id| buffers.swapped[id.0 as usize] = true);
+        }
         let mut planner = Planner {
             program,
             limits,
-            buffers: buffers(program, &resident.inputs),
+            buffers,
+            repeats,
+            seen: Vec::new(),
             launches: Vec::new(),
             notes: Vec::new(),
             around: Around::new(),
@@ -272,6 +280,10 @@ struct Planner<'a> {
     program: &'a Program,
     limits: &'a Limits,
     buffers: Buffers,
+    /// Launches with the code of an earlier one, by their number.
+    repeats: BTreeMap<usize, Repeat>,
+    /// What became of the launches so far.
+    seen: Vec<Vec<Action>>,
     launches: Vec<Launch>,
     notes: Vec<Note>,
     around: Around,
@@ -285,11 +297,16 @@ impl Planner<'_> {
         for step in steps {
             match step {
                 Step::Launch(kernels) => {
-                    let launch = self.launch(kernels, format!("{name}_{}", self.launches.len()));
-                    if let Some(clear) = launch.clear() {
-                        actions.extend(self.launched(clear)?);
-                    }
-                    actions.extend(self.launched(launch)?);
+                    let these = match self.repeats.get(&self.seen.len()) {
+                        Some(Repeat { of, swaps }) => {
+                            let swap = |(a, b): &(BufferId, BufferId)| Action::Swap(*a, *b);
+                            let there = swaps.iter().map(swap);
+                            there.chain(self.seen[*of].iter().cloned()).chain(swaps.iter().rev().map(swap)).collect()
+                        }
+                        None => self.launch_and_clear(kernels, name)?,
+                    };
+                    actions.extend(these.iter().cloned());
+                    self.seen.push(these);
                 }
                 Step::Loop { id, count, reverse, body } => {
                     self.around.insert(*id, *count);
@@ -300,6 +317,16 @@ impl Planner<'_> {
                 Step::Swap(a, b) => actions.push(Action::Swap(*a, *b)),
             }
         }
+        Ok(actions)
+    }
+
+    fn launch_and_clear(&mut self, kernels: &[Kernel], name: &str) -> Result<Vec<Action>, EmitError> {
+        let launch = self.launch(kernels, format!("{name}_{}", self.launches.len()));
+        let mut actions = match launch.clear() {
+            Some(clear) => self.launched(clear)?,
+            None => Vec::new(),
+        };
+        actions.extend(self.launched(launch)?);
         Ok(actions)
     }
 
@@ -489,7 +516,7 @@ fn each_view(work: &Work, f: &mut dyn FnMut(&View)) {
 }
 
 /// A kernel's work with its buffers numbered as they appear, and which they are.
-fn form(work: &Work) -> (String, Vec<BufferId>) {
+pub(super) fn form(work: &Work) -> (String, Vec<BufferId>) {
     const NAME: &str = "BufferId(";
     let text = format!("{work:?}");
     let mut pieces = text.split(NAME);

@@ -10,7 +10,7 @@
 //! | `phase` | which unit does what |
 //! | `barrier` | where units wait for each other |
 //! | `tile` with `map`, `gemm`, `tensor`, `math`; `contract`, `pack`, `random` | code of the kernels |
-//! | `launch` | kernels of a launch as one |
+//! | `launch`, `repeat` | kernels of a launch as one; launches with the same code |
 //! | `device` with `transfer`, `vulkan`, `cuda` | running them |
 //! | `builder` with `text`, `task` | all that knows CubeCL |
 
@@ -42,6 +42,8 @@ mod phase;
 mod plan;
 #[cfg(feature = "emit")]
 mod random;
+#[cfg(feature = "emit")]
+mod repeat;
 #[cfg(feature = "emit")]
 mod tensor;
 #[cfg(feature = "emit")]
