@@ -151,7 +151,6 @@ pub(super) struct Part {
 }
 
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a program has some hundred parts: boxes would only be in the way")]
 enum PartWork {
     Tile(TilePlan),
     Contract(ContractPlan),
