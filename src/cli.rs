@@ -11,7 +11,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use compiler::backend::cube::Precision;
+use compiler::backend::cube::Numerics;
 use compiler::kernel::fuse::Level;
 pub(crate) use runs::{Diagnose, Doctor, Eval, Experiment, Plan, Plot, ReportPage, Rollout, Runs, Tasks, TasksCommand, Train};
 pub(crate) use shared::{Chosen, Computed, Episodes, ModelFile, Place, Roots, Sizes};
@@ -243,7 +243,8 @@ pub(crate) struct Run {
 Targets:
   cpu          kernels for every processor
   cuda:sm_86   CUDA C++ for a compute capability (sm_80 and up); with :tf32 or :bf16 behind it, large products with
-               weights are on tensor cores, in that precision
+               weights are on tensor cores, in that precision; with :atomic, sums over rows are shared out among
+               cubes, and differ in their last bits from run to run
   vulkan       WGSL
   all          cpu, cuda:sm_86 and vulkan
 
@@ -304,7 +305,7 @@ pub(crate) struct Compile {
 pub(crate) enum Target {
     Cpu,
     /// Of a compute capability: 86.
-    Cuda(u32, Precision),
+    Cuda(u32, Numerics),
     Vulkan,
     All,
 }
@@ -313,8 +314,7 @@ impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Target::Cpu => f.write_str("cpu"),
-            Target::Cuda(arch, Precision::F32) => write!(f, "cuda:sm_{arch}"),
-            Target::Cuda(arch, precision) => write!(f, "cuda:sm_{arch}:{}", precision.name()),
+            Target::Cuda(arch, numerics) => write!(f, "cuda:sm_{arch}{}", numerics.suffix()),
             Target::Vulkan => f.write_str("vulkan"),
             Target::All => f.write_str("all"),
         }
@@ -325,7 +325,7 @@ impl Target {
     /// Itself, or all that there are.
     pub(crate) fn each(self) -> Vec<Target> {
         match self {
-            Target::All => vec![Target::Cpu, Target::Cuda(86, Precision::F32), Target::Vulkan],
+            Target::All => vec![Target::Cpu, Target::Cuda(86, Numerics::default()), Target::Vulkan],
             one => vec![one],
         }
     }
@@ -345,16 +345,19 @@ pub(crate) enum Emit {
 
 fn wanted_target(text: &str) -> Result<Target, String> {
     let cuda = |text: &str| {
-        let (arch, precision) = text.split_once(':').unwrap_or((text, Precision::F32.name()));
+        let (arch, numerics) = match text.split_once(':') {
+            Some((arch, names)) => (arch, Numerics::named(names)?),
+            None => (text, Numerics::default()),
+        };
         let arch = arch.parse().ok().filter(|n| (80..=200).contains(n))?;
-        Some(Target::Cuda(arch, Precision::named(precision)?))
+        Some(Target::Cuda(arch, numerics))
     };
     match text {
         "cpu" => Ok(Target::Cpu),
         "vulkan" => Ok(Target::Vulkan),
         "all" => Ok(Target::All),
         _ => text.strip_prefix("cuda:sm_").and_then(cuda).ok_or_else(|| {
-            format!("`{text}` is no target; there are cpu, cuda:sm_86 (or another capability from 80 on; cuda:sm_86:tf32 for tensor cores), vulkan and all")
+            format!("`{text}` is no target; there are cpu, cuda:sm_86 (or another capability from 80 on; cuda:sm_86:tf32 for tensor cores, cuda:sm_86:atomic for sums in any order), vulkan and all")
         }),
     }
 }

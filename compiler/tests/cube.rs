@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use compiler::backend::cube::{Emitted, EmittedKernel, Limits, Precision, Resident, Target, emit, notes};
+use compiler::backend::cube::{Emitted, EmittedKernel, Limits, Numerics, Precision, Resident, Sums, Target, emit, notes};
 use compiler::interp::{self, Clock, RunOptions};
 use compiler::ir;
 use compiler::kernel::fuse::{Level, fuse};
@@ -80,6 +80,7 @@ fn random_programs() {
             units: 64,
             plane: if seed % 2 == 0 { 32 } else { 1 },
             precision: Precision::F32,
+            sums: if seed % 5 == 1 { Sums::Atomic } else { Sums::Ordered },
         };
         let emitted = cuda(&program, &limits);
         let (found, findings) = run(&format!("random-{}", seed % 4), &emitted, &inputs, clock, watched);
@@ -157,7 +158,8 @@ impl<'a> Compared<'a> {
     fn rounding(&self) {
         for (name, (found, expected)) in self.outputs.iter().filter(|(name, _)| name.starts_with("next.param.")) {
             let Some((gradient, _)) = self.stepped(name) else { continue };
-            let off = |x: &f32, y: &f64| (f64::from(*x) - y).abs() > TOLERANCE * largest(expected);
+            let far = TOLERANCE * largest(expected);
+            let off = |x: &f32, y: &f64| (f64::from(*x) - y).abs() > far;
             let moved = found.iter().zip(*expected).zip(gradient).filter(|((x, y), _)| off(x, y)).map(|(_, g)| g.abs());
             let (count, steep) = moved.fold((0, 0.0), |(n, m), g| (n + 1, f64::max(m, g)));
             if count > 0 {
@@ -185,7 +187,8 @@ impl<'a> Compared<'a> {
 }
 
 /// Outputs of a model's entry point that differ from the interpreter's.
-fn differing(model: &Model, entry: Entry, batch: usize, precision: Precision, watched: bool) -> Vec<String> {
+fn differing(model: &Model, entry: Entry, batch: usize, numerics: Numerics, watched: bool) -> Vec<String> {
+    let precision = numerics.precision;
     // Gradients are outputs where values are observed.
     let observe = entry == Entry::TrainStep;
     let what = format!("{} {}", model.name, entry.name());
@@ -204,7 +207,7 @@ fn differing(model: &Model, entry: Entry, batch: usize, precision: Precision, wa
         .unwrap_or_else(|e| panic!("{what}: {e}"));
     let single: Vec<Vec<f32>> = inputs.iter().map(|a| a.data.iter().map(|x| *x as f32).collect()).collect();
     let start = std::time::Instant::now();
-    let emitted = cuda(&kernels, &Limits { precision, ..Limits::cuda(86) });
+    let emitted = cuda(&kernels, &Limits::cuda(86).with(numerics));
     let lines: usize = emitted.kernels.iter().map(|k| k.source.lines().count()).sum();
     let (launches, prepared) = (Emitted::launches(&emitted.steps), Emitted::launches(&emitted.prepare));
     let seconds = start.elapsed().as_secs_f64();
@@ -451,22 +454,90 @@ fn products_on_tensor_cores() {
     }
 }
 
+/// Long sums that several cubes have a part of: two with the same code, one with a batch and steps, one that is short enough to
+/// stay as it is. The same program in order has no such part, and gives the same bits each time.
 #[test]
-fn a_decision_as_cuda() {
-    for model in models(&project("models/hamworld.wm"), &[("O", 17), ("A", 6)]) {
-        assert_eq!(differing(&model, Entry::Plan, 1, Precision::F32, false), Vec::<String>::new());
+fn sums_in_any_order() {
+    let rows = 3001;
+    let text = format!(
+        "program p
+        buffer %0 a: input {}
+        buffer %1 b: input {}
+        buffer %2 c: input {}
+        buffer %3 ab: output 35
+        buffer %4 cb: output 35
+        buffer %5 both: output 6
+        buffer %6 some: output 5
+        input %0, %1, %2
+        output %3, %4, %5, %6
+        steps {{
+          launch {{
+            contract ab rows {rows} n [5] i [7]: %3[7, 1] splat = %0[{rows}] * %1[{rows}]
+            contract cb rows {rows} n [5] i [7]: %4[7, 1] splat = %2[{rows}] * %1[{rows}]
+            contract both rows {rows} batch [2] n [3] k [2]: %5[3, 1] splat = %1[{rows}, {rows}, {}]
+            contract some rows 90 n [5]: %6[1] splat = %0[{rows}]
+          }}
+        }}",
+        5 * rows,
+        7 * rows,
+        5 * rows,
+        3 * rows
+    );
+    let program = text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let inputs = kernel_inputs(&program, 0);
+    let wide: Vec<Vec<f64>> = inputs.iter().map(|list| list.iter().map(|x| f64::from(*x)).collect()).collect();
+    let expected = kernel::interp::run(&program, &wide, &BTreeMap::new(), Clock::default()).unwrap_or_else(|e| panic!("{e}"));
+    for sums in [Sums::Ordered, Sums::Atomic] {
+        let emitted = cuda(&program, &Limits { sums, ..Limits::cuda(86) });
+        let adds: usize = emitted.kernels.iter().map(|k| k.source.matches("atomicAdd").count()).sum();
+        let (launches, parts) = if sums == Sums::Atomic { (2, true) } else { (1, false) };
+        assert_eq!((Emitted::launches(&emitted.steps), adds > 0), (launches, parts), "{sums:?}");
+        // Outputs that are added to have to be cleared in the second run as well.
+        let (found, findings) = run_times(&format!("sums-{sums:?}"), &emitted, &inputs, Clock::default(), true, 2);
+        assert_eq!(findings, Vec::<String>::new(), "{sums:?}");
+        for (found, expected) in found.iter().zip(&expected) {
+            let distance = apart(found.iter().zip(expected)) / largest(expected);
+            assert!(distance <= TOLERANCE, "{sums:?}: {distance:e}");
+        }
     }
 }
 
-/// `MODEL=tdmpc2 ENTRY=act BATCH=3 O=17 A=6 T=2 PRECISION=tf32 cargo test -p wmc-compiler --features emit --test cube -- --ignored --nocapture`
+#[test]
+fn a_decision_as_cuda() {
+    for model in models(&project("models/hamworld.wm"), &[("O", 17), ("A", 6)]) {
+        assert_eq!(differing(&model, Entry::Plan, 1, Numerics::default(), false), Vec::<String>::new());
+    }
+}
+
+/// Rows that fill no cube, one step, one action, a horizon of one; watched.
+#[test]
+fn odd_sizes_as_cuda() {
+    let mut wrong = Vec::new();
+    let mut check = |file: &str, sizes: &[(&str, u64)], entries: &[Entry], batches: &[usize]| {
+        for model in models(&project(file), sizes) {
+            for (entry, batch) in entries.iter().flat_map(|entry| batches.iter().map(move |batch| (*entry, *batch))) {
+                let found = differing(&model, entry, batch, Numerics::default(), true);
+                wrong.extend(found.into_iter().map(|w| format!("{sizes:?}, batch {batch}: {w}")));
+            }
+        }
+    };
+    let both = [Entry::TrainStep, Entry::Evaluate];
+    check("benches/scan.wm", &[("T", 1), ("D", 9), ("N", 5)], &both, &[1, 161]);
+    check("benches/scan.wm", &[("T", 3), ("D", 9), ("N", 5)], &both, &[7]);
+    check("benches/hgrad.wm", &[("Q", 3)], &both, &[161]);
+    check("models/hamworld_small.wm", &[("O", 5), ("A", 1), ("H", 1)], &[Entry::Plan], &[1]);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// `MODEL=tdmpc2 ENTRY=act BATCH=3 O=17 A=6 H=1 PRECISION=tf32:atomic cargo test -p wmc-compiler --features emit --test cube -- --ignored --nocapture`
 #[test]
 #[ignore = "takes minutes for all models"]
 fn any_model_as_cuda() {
     let wanted = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.into());
     let (file, entry) = (wanted("MODEL", "all"), wanted("ENTRY", "all"));
     let batch = wanted("BATCH", "2").parse().expect("a number");
-    let precision = Precision::named(&wanted("PRECISION", "f32")).expect("a precision");
-    let sizes: Vec<(&str, u64)> = [("O", "5"), ("A", "1"), ("T", "")]
+    let numerics = Numerics::named(&wanted("PRECISION", "f32")).expect("a precision");
+    let sizes: Vec<(&str, u64)> = [("O", "5"), ("A", "1"), ("T", ""), ("H", "")]
         .into_iter()
         .filter_map(|(name, otherwise)| Some((name, wanted(name, otherwise).parse().ok()?)))
         .collect();
@@ -476,7 +547,7 @@ fn any_model_as_cuda() {
     for f in files.iter().filter(|f| file == "all" || **f == file) {
         for model in models(&project("models").join(format!("{f}.wm")), &sizes) {
             for e in Entry::ALL.into_iter().filter(|e| entry == "all" || e.name() == entry) {
-                wrong.extend(differing(&model, e, batch, precision, !wanted("WATCHED", "").is_empty()));
+                wrong.extend(differing(&model, e, batch, numerics, !wanted("WATCHED", "").is_empty()));
             }
         }
     }

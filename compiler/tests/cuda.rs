@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use compiler::backend::cube::device::{DeviceError, Instance};
-use compiler::backend::cube::{Precision, Resident, cuda};
+use compiler::backend::cube::{Numerics, Resident, cuda};
 use compiler::interp::Clock;
 use compiler::kernel::{self, text};
 use compiler::testing::{kernel_inputs, random_kernels};
@@ -13,7 +13,7 @@ use compiler::testing::{kernel_inputs, random_kernels};
 #[test]
 fn random_programs() {
     for seed in 0..12 {
-        let device = match cuda::open(0, Precision::F32) {
+        let device = match cuda::open(0, Numerics::default()) {
             Ok(device) => device,
             Err(error) => {
                 assert!(std::env::var("REQUIRE_CUDA").is_err(), "{error}");
@@ -46,7 +46,7 @@ fn random_programs() {
 /// A machine without the driver, without the compiler or without so many devices: an error, and no panic.
 #[test]
 fn a_device_that_is_not_there() {
-    let error = cuda::open(1000, Precision::F32).err();
+    let error = cuda::open(1000, Numerics::default()).err();
     assert!(matches!(error, Some(DeviceError::NoDevice { kind: "CUDA", index: 1000, .. })), "{error:?}");
     let text = error.map(|e| e.to_string()).unwrap_or_default();
     assert!(text.starts_with("there is no CUDA device 1000: "), "{text}");

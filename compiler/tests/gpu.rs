@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use compiler::backend::cube::{Action, Emitted, Limits, Precision, Resident, Target, emit};
+use compiler::backend::cube::{Action, Emitted, Limits, Numerics, Resident, Target, emit};
 use compiler::interp::Clock;
 use compiler::ir;
 use compiler::kernel::fuse::{Level, fuse};
@@ -143,16 +143,23 @@ struct Compiled {
     texts: Vec<Text>,
     figures: Vec<Figures>,
     cubes: Vec<u32>,
-    /// Milliseconds to emit the text.
-    emission: u128,
+    /// Seconds of the processor to fuse and to emit the text.
+    emission: f64,
 }
 
-fn compiled(model: &Model, entry: Entry, arch: &Arch, precision: Precision) -> Option<Compiled> {
+/// What this thread has had of the processor, in seconds; others on the machine do not count. Since an unknown moment.
+fn processor_seconds() -> f64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds: Option<f64> = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    nanoseconds.unwrap_or(f64::NAN) / 1e9
+}
+
+fn compiled(model: &Model, entry: Entry, arch: &Arch, numerics: Numerics) -> Option<Compiled> {
     let program = graph(model, entry)?;
     let number = arch.name.trim_start_matches("sm_").parse().expect("a capability");
-    let start = Instant::now();
-    let emitted = emitted(&program, Target::Cuda { arch: number }, &Limits { precision, ..Limits::cuda(number) });
-    let emission = start.elapsed().as_millis();
+    let start = processor_seconds();
+    let emitted = emitted(&program, Target::Cuda { arch: number }, &Limits::cuda(number).with(numerics));
+    let emission = processor_seconds() - start;
     let text = |k: &compiler::backend::cube::EmittedKernel| Text {
         name: format!("{}.cu", k.name),
         source: k.source.clone(),
@@ -191,7 +198,7 @@ impl Compiled {
             self.texts.len(),
             most(&|f| f.registers),
             shared as f64 / 1024.0,
-            self.emission as f64 / 1e3,
+            self.emission,
             self.seconds(),
         )
     }
@@ -205,7 +212,7 @@ fn nvrtc_takes_decisions() {
     let arch = &ARCHS[1];
     for file in ["hamworld", "tdmpc2"] {
         let model = model(file);
-        let compiled = compiled(&model, Entry::Plan, arch, Precision::F32).expect("a planner");
+        let compiled = compiled(&model, Entry::Plan, arch, Numerics::default()).expect("a planner");
         eprintln!("{} {}", model.name, compiled.row());
         assert_eq!(compiled.over_budget(arch), Vec::<String>::new(), "{}", model.name);
     }
@@ -220,7 +227,7 @@ fn occupancy_of_a_decision() {
         "| kernel | arch | cubes | threads | registers | shared KB | cubes a processor | lines |\n|---|---|---|---|---|---|---|---|"
     );
     for arch in [&ARCHS[1], &ARCHS[2]] {
-        let compiled = compiled(&model, Entry::Plan, arch, Precision::F32).expect("a planner");
+        let compiled = compiled(&model, Entry::Plan, arch, Numerics::default()).expect("a planner");
         for ((text, figures), cubes) in compiled.texts.iter().zip(&compiled.figures).zip(&compiled.cubes) {
             let resident = nvrtc::resident(text, figures, arch);
             let (name, kb, lines) = (text.name.trim_end_matches(".cu"), text.shared as f64 / 1024.0, text.source.lines().count());
@@ -232,13 +239,13 @@ fn occupancy_of_a_decision() {
     }
 }
 
-/// The table of docs/gpu.md: `cargo xtask verify nvrtc`. `MODEL=hamworld ENTRY=plan ARCH=sm_86 PRECISION=tf32` for a part of it.
+/// The table of docs/gpu.md: `cargo xtask verify nvrtc`. `MODEL=hamworld ENTRY=plan ARCH=sm_86 PRECISION=tf32:atomic` for a part of it.
 #[test]
 #[ignore = "takes an hour for all models"]
 fn nvrtc_takes_all_models() {
     assert!(nvrtc::available().unwrap_or_else(|e| panic!("{e}")), "there is no NVRTC");
     let wanted = |name: &str, is: &str| std::env::var(name).map_or(true, |w| w == is);
-    let precision = std::env::var("PRECISION").map_or(Precision::F32, |p| Precision::named(&p).expect("a precision"));
+    let numerics = std::env::var("PRECISION").map_or(Numerics::default(), |p| Numerics::named(&p).expect("a precision"));
     let mut seen: BTreeMap<String, ()> = BTreeMap::new();
     let mut wrong = Vec::new();
     println!(
@@ -252,9 +259,9 @@ fn nvrtc_takes_all_models() {
             for arch in ARCHS.iter().filter(|a| wanted("ARCH", a.name)) {
                 let (mut emission, mut seconds) = (0.0, 0.0);
                 for entry in Entry::ALL.into_iter().filter(|e| wanted("ENTRY", e.name())) {
-                    let Some(compiled) = compiled(&model, entry, arch, precision) else { continue };
+                    let Some(compiled) = compiled(&model, entry, arch, numerics) else { continue };
                     println!("| {} | {} | {} {}", model.name, entry.name(), arch.name, compiled.row());
-                    emission += compiled.emission as f64 / 1e3;
+                    emission += compiled.emission;
                     seconds += compiled.seconds();
                     let what = format!("{} {} {}", model.name, entry.name(), arch.name);
                     wrong.extend(compiled.over_budget(arch).into_iter().map(|why| format!("{what}: {why}")));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use compiler::artefact::About;
-use compiler::backend::cube::Precision;
+use compiler::backend::cube::Numerics;
 use compiler::backend::{self, DeviceError};
 
 pub use compiler::backend::Device;
@@ -50,7 +50,8 @@ impl Wanted {
             Wanted::This(device) => backend::probe(device).map(|_| device),
             Wanted::Auto => {
                 let hardware = |device: &Device| backend::probe(*device).is_ok_and(|found| !found.software);
-                let all = [Device::Cuda(0, Precision::F32)].into_iter().chain((0..backend::count_vulkan()).map(Device::Vulkan));
+                let all =
+                    [Device::Cuda(0, Numerics::default())].into_iter().chain((0..backend::count_vulkan()).map(Device::Vulkan));
                 Ok(all.into_iter().find(hardware).unwrap_or(Device::Cpu))
             }
         }

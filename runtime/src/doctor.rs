@@ -1,6 +1,6 @@
 //! What a machine has for training and planning.
 
-use compiler::backend::cube::Precision;
+use compiler::backend::cube::Numerics;
 use compiler::backend::{self, Device, DeviceError};
 
 use crate::tasks::mujoco::{self, install};
@@ -22,7 +22,7 @@ pub fn examine() -> Vec<Finding> {
         fine("system", format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH)),
         fine("processor", format!("{threads} threads; kernels use {}", instruction_set())),
     ];
-    all.push(fine("CUDA", graphics(&[Device::Cuda(0, Precision::F32)], &["libcuda.so.1", "nvcuda.dll"])));
+    all.push(fine("CUDA", graphics(&[Device::Cuda(0, Numerics::default())], &["libcuda.so.1", "nvcuda.dll"])));
     let vulkan: Vec<Device> = (0..backend::count_vulkan().max(1)).map(Device::Vulkan).collect();
     all.push(fine("Vulkan", graphics(&vulkan, &["libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib"])));
     let compilers = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];

@@ -70,7 +70,7 @@ impl Computed {
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Place {
     /// Where kernels run: cpu, cuda, vulkan (cuda:1 is the second of several, cuda:0:tf32 and cuda:0:bf16
-    /// multiply on tensor cores), or auto for the best that there is
+    /// multiply on tensor cores, cuda:0:atomic adds up rows in any order), or auto for the best that there is
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub(crate) device: Wanted,
 }

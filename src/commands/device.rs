@@ -20,7 +20,7 @@ pub(super) fn emitted(entry: &EntryPoint, target: Target) -> Result<Option<Emitt
     use compiler::backend::Resident;
     use cube::Limits;
     let (target, limits) = match target {
-        Target::Cuda(arch, precision) => (cube::Target::Cuda { arch }, Limits { precision, ..Limits::cuda(arch) }),
+        Target::Cuda(arch, numerics) => (cube::Target::Cuda { arch }, Limits::cuda(arch).with(numerics)),
         Target::Vulkan => (cube::Target::Wgsl, Limits::wgsl()),
         Target::Cpu | Target::All => return Ok(None),
     };
@@ -36,7 +36,7 @@ pub(super) fn emitted(_: &EntryPoint, _: Target) -> Result<Option<Emitted>, std:
 /// What it was emitted for.
 pub(super) fn target(emitted: &Emitted) -> Target {
     match emitted.target {
-        cube::Target::Cuda { arch } => Target::Cuda(arch, emitted.precision),
+        cube::Target::Cuda { arch } => Target::Cuda(arch, emitted.numerics),
         cube::Target::Wgsl => Target::Vulkan,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use compiler::artefact::{CompileError, EntryPoint};
-use compiler::backend::cube::Precision;
+use compiler::backend::cube::{Numerics, Precision, Sums};
 use compiler::kernel::cost;
 use compiler::kernel::fuse::Level;
 use compiler::kernel::text;
@@ -18,7 +18,7 @@ use crate::explain::{bytes, count};
 use crate::output::{Exit, Output};
 
 /// What is kept of every entry point beside its tile program, in builds that have it.
-const DEVICES: [Target; 2] = [Target::Cuda(86, Precision::F32), Target::Vulkan];
+const DEVICES: [Target; 2] = [Target::Cuda(86, Numerics { precision: Precision::F32, sums: Sums::Ordered }), Target::Vulkan];
 
 pub(crate) fn run(arguments: &Snapshot, out: &mut Output) -> Exit {
     let Some((_, model)) = one_model(&arguments.what.file, &arguments.what.of, out) else {

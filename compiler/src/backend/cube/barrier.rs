@@ -62,6 +62,7 @@ pub(super) fn place(nodes: &mut [Node], tile: &Tile, layout: &Layout, units: usi
             rounds: around.iter().map(|(id, count)| (*id, (*start).min(count.saturating_sub(1)))).collect(),
             now: 1,
             touched: vec![Vec::new(); BUFFERS + written.len()],
+            touches: Vec::new(),
         };
         walk.nodes(nodes);
     }
@@ -78,6 +79,23 @@ struct Walk<'a> {
     /// Barriers so far.
     now: u32,
     touched: Vec<Vec<Touched>>,
+    /// Those of the phase that is looked at; millions, so that the memory is kept from phase to phase.
+    touches: Vec<Access>,
+}
+
+/// A number that is touched, in few bytes; an arena is indexed with 32 bits.
+#[derive(Debug, Clone, Copy)]
+struct Access {
+    word: u32,
+    space: u32,
+    who: Who,
+    writes: bool,
+}
+
+impl Access {
+    fn new(who: Who, space: Space, word: usize, writes: bool) -> Access {
+        Access { word: word as u32, space: space as u32, who, writes }
+    }
 }
 
 /// Rounds of a loop that are looked at, and then its last, where each has a barrier: what a round leaves to the next but one is
@@ -153,23 +171,26 @@ impl Walk<'_> {
         let other = |before: Who, who: Who| before != NOBODY && (before != who || who == SEVERAL);
         // What the phase does itself is no reason to wait: its units keep apart. So it is noted when all has been asked.
         let mut free = true;
-        let mut touches = Vec::new();
+        let mut touches = std::mem::take(&mut self.touches);
+        touches.clear();
         self.touches(phase, &mut |who, space, word, writes| {
-            let was = current(&self.touched[space], word, now);
-            free &= !(other(was.writer, who) || writes && other(was.reader, who));
-            touches.push((who, space, word, writes));
+            if free {
+                let was = current(&self.touched[space], word, now);
+                free = !(other(was.writer, who) || writes && other(was.reader, who));
+                touches.push(Access::new(who, space, word, writes));
+            }
         });
-        if !free {
-            return false;
+        if free {
+            self.note(&touches);
         }
-        self.note(&touches);
-        true
+        self.touches = touches;
+        free
     }
 
-    fn note(&mut self, touches: &[(Who, Space, usize, bool)]) {
-        for (who, space, word, writes) in touches.iter().copied() {
-            let now = self.now;
-            let list = &mut self.touched[space];
+    fn note(&mut self, touches: &[Access]) {
+        for Access { who, space, word, writes } in touches.iter().copied() {
+            let (now, word) = (self.now, word as usize);
+            let list = &mut self.touched[space as usize];
             if list.len() <= word {
                 list.resize(word + 1, Touched { since: 0, writer: NOBODY, reader: NOBODY });
             }
@@ -189,7 +210,7 @@ impl Walk<'_> {
         let gemm = &phase.gemm;
         let ends = self.ends(gemm);
         let mut touches = Vec::new();
-        let f = &mut |who, space, word, writes| touches.push((who, space, word, writes));
+        let f = &mut |who, space, word, writes| touches.push(Access::new(who, space, word, writes));
         each(&gemm.m, &mut |m, index| {
             for row in 0..self.rows {
                 let mut at = [&vec![0; gemm.batch.len()], index, &[0]].concat();

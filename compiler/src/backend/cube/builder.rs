@@ -11,9 +11,9 @@ mod text;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use cubecl::ir::{
-    AddressType, Arithmetic, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, CoopMma, ElemType, FloatKind,
-    FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, Matrix, MatrixIdent, MatrixLayout, NonSemantic, Operation,
-    Operator, Plane, RangeLoop, Scope, Select, StorageType, Synchronization, Type, UIntKind, UnaryOperator, Variable,
+    AddressType, Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, CoopMma, ElemType,
+    FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, Matrix, MatrixIdent, MatrixLayout, NonSemantic,
+    Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Synchronization, Type, UIntKind, UnaryOperator, Variable,
     VariableKind, VectorInitOperator,
 };
 use cubecl::prelude::{CubeDim, KernelBuilder, KernelSettings};
@@ -423,6 +423,13 @@ impl Code {
         self.scope().register(Instruction::new(Operator::IndexAssign(operator), list.0));
     }
 
+    /// Adds to a number that other cubes add to as well. CUDA alone has it.
+    pub(super) fn add_atomically(&mut self, list: List, at: Val, value: Val) {
+        let operator = IndexOperator { list: list.0, index: at.0, vector_size: 0, unroll_factor: 1 };
+        let place = self.compute(Type::new(StorageType::Atomic(ElemType::Float(FloatKind::F32))), Operator::Index(operator));
+        self.compute(F32, AtomicOp::Add(BinaryOperator { lhs: place.0, rhs: value.0 }));
+    }
+
     /// A variable with its first value.
     pub(super) fn var(&mut self, first: Val) -> Var {
         let scope = self.scope();
@@ -494,8 +501,16 @@ impl Code {
         self.scope().register(NonSemantic::Comment { content: text.into() });
     }
 
-    /// `for i in start .. end`, by `step`.
+    /// `for i in start .. end`, by `step`, with short rounds: two at a time. Left to itself the compiler would make one piece of
+    /// all rounds wherever it knows their number, and run out of registers.
     pub(super) fn range(&mut self, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
+        self.unrolled(2, start, end, step, body);
+    }
+
+    /// A range of which so many rounds become one: 1 where rounds are long, or there are other units to fill the time; more
+    /// where a round waits for what it loads.
+    pub(super) fn unrolled(&mut self, by: usize, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
+        self.comment(&format!("{}{by}", text::UNROLL));
         self.open();
         let i = *self.scope().create_local_restricted(U32);
         body(self, Val(i));
@@ -503,12 +518,6 @@ impl Code {
         let step = (step != 1).then(|| index(step).0);
         let range = RangeLoop { i, start: start.0, end: end.0, step, inclusive: false, scope };
         self.scope().register(Branch::RangeLoop(Box::new(range)));
-    }
-
-    /// A range of which so many rounds become one: 1 where rounds are long, or there are other units to fill the time.
-    pub(super) fn unrolled(&mut self, by: usize, start: Val, end: Val, step: usize, body: impl FnOnce(&mut Code, Val)) {
-        self.comment(&format!("{}{by}", text::UNROLL));
-        self.range(start, end, step, body);
     }
 
     pub(super) fn when(&mut self, cond: Val, body: impl FnOnce(&mut Code)) {

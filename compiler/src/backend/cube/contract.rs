@@ -1,7 +1,10 @@
 //! Sums over rows: a cube has a block of outputs and goes through all that they sum, chunk by chunk. Units that no output
 //! is left for share the sums of the others. The order depends on the shapes alone.
+//!
+//! Where the user does not mind in which order numbers are added ([`Sums::Atomic`](super::emitted::Sums)), sums that are longer
+//! than those of other cubes are shared out among several, which add to one place. A launch before sets it to zero.
 
-use crate::kernel::{Base, Contract, View};
+use crate::kernel::{Base, BufferId, Contract, View};
 
 use super::builder::{Code, LoopVars, Val, index, number};
 use super::plan::Buffers;
@@ -18,7 +21,15 @@ pub(super) struct ContractPlan {
     split: usize,
     /// Numbers of each list that are in shared memory at a time.
     chunk: usize,
+    /// Cubes that share each block.
+    cubes: usize,
 }
+
+/// Chunks that a cube has at least of a list that is shared out.
+const SHARED_OUT: usize = 4;
+
+/// Outputs that a unit sets to zero.
+const CLEARED: usize = 4;
 
 /// Numbers from one list of a chunk to the next: one more, so that lists start in different banks.
 const PAD: usize = 1;
@@ -32,7 +43,24 @@ impl ContractPlan {
         let grid = [along(n), along(i)];
         let split = units / (grid[0] * grid[1]);
         let chunk = split.max(32);
-        ContractPlan { contract: contract.clone(), block: grid.map(|g| g * own), own, split, chunk }
+        ContractPlan { contract: contract.clone(), block: grid.map(|g| g * own), own, split, chunk, cubes: 1 }
+    }
+
+    /// Lists that are longer than `even` are shared out, unless little would be left for each cube.
+    pub(super) fn shared_out(self, even: usize) -> ContractPlan {
+        let length = self.length();
+        let cubes = (length / even.max(1)).min(length / (SHARED_OUT * self.chunk)).max(1);
+        ContractPlan { cubes, ..self }
+    }
+
+    /// What to set to zero before several cubes add to it.
+    pub(super) fn cleared(&self) -> Option<Clear> {
+        (self.cubes > 1).then(|| Clear { contract: self.contract.clone() })
+    }
+
+    /// Numbers that an output sums.
+    pub(super) fn length(&self) -> usize {
+        self.sizes()[3]
     }
 
     fn sizes(&self) -> [usize; 4] {
@@ -43,7 +71,7 @@ impl ContractPlan {
 
     pub(super) fn cubes(&self) -> usize {
         let [batch, n, i, _] = self.sizes();
-        batch * n.div_ceil(self.block[0]) * i.div_ceil(self.block[1])
+        self.cubes * batch * n.div_ceil(self.block[0]) * i.div_ceil(self.block[1])
     }
 
     fn lists(&self) -> usize {
@@ -58,10 +86,11 @@ impl ContractPlan {
 
     pub(super) fn emit(&self, code: &mut Code, cube: Val, buffers: &Buffers, loops: &LoopVars) {
         let [batch, n, i, length] = self.sizes();
-        let cuts = [batch, n.div_ceil(self.block[0]), i.div_ceil(self.block[1])];
+        let cuts = [self.cubes, batch, n.div_ceil(self.block[0]), i.div_ceil(self.block[1])];
         let places = unravel(code, cube, &cuts);
-        let batch = unravel(code, places[0], &self.contract.batch);
-        let first = [code.mul(places[1], index(self.block[0])), code.mul(places[2], index(self.block[1]))];
+        let [share, b, block_n, block_i] = places[..] else { unreachable!("as many places as sizes") };
+        let batch = unravel(code, b, &self.contract.batch);
+        let first = [code.mul(block_n, index(self.block[0])), code.mul(block_i, index(self.block[1]))];
         let grid = self.block.map(|b| b / self.own);
         let unit = code.unit();
         let places = unravel(code, unit, &[self.split, grid[0], grid[1]]);
@@ -78,7 +107,7 @@ impl ContractPlan {
             let share = self.chunk / self.split;
             let from = code.mul(part, index(share));
             let to = code.add(from, index(share));
-            code.range(from, to, 1, |code, q| {
+            code.unrolled(4, from, to, 1, |code, q| {
                 let shared = code.shared();
                 let side = |code: &mut Code, mine: Val, apart: usize, lists: usize, base: usize| -> Vec<Val> {
                     (0..lists)
@@ -105,9 +134,18 @@ impl ContractPlan {
                 }
             });
         };
+        let (from, to) = match self.cubes {
+            1 => (index(0), index(length)),
+            cubes => {
+                let each = length.div_ceil(self.chunk).div_ceil(cubes) * self.chunk;
+                let from = code.mul(share, index(each));
+                let to = code.add(from, index(each));
+                (from, code.min(to, index(length)))
+            }
+        };
         match length <= self.chunk {
             true => round(code, index(0)),
-            false => code.range(index(0), index(length), self.chunk, |code, start| {
+            false => code.unrolled(1, from, to, self.chunk, |code, start| {
                 round(code, start);
                 // The next chunk takes the place of this one.
                 code.barrier();
@@ -126,7 +164,10 @@ impl ContractPlan {
                 let n = unravel(code, n_at, &self.contract.n);
                 let i = unravel(code, i_at, &self.contract.i);
                 let (list, place) = place(code, buffers, loops, &self.contract.dst, &[&batch[..], &n, &i].concat());
-                code.store(list, place, sum);
+                match self.cubes {
+                    1 => code.store(list, place, sum),
+                    _ => code.add_atomically(list, place, sum),
+                }
             });
         };
         if self.split == 1 {
@@ -159,6 +200,41 @@ impl ContractPlan {
             });
             let total = code.get(total);
             put(code, 0, 0, total);
+        });
+    }
+}
+
+/// Sets the outputs of a sum to zero.
+#[derive(Debug, Clone)]
+pub(super) struct Clear {
+    contract: Contract,
+}
+
+impl Clear {
+    pub(super) fn touches(&self, buffer: BufferId) -> bool {
+        self.contract.dst.base == Base::Buffer(buffer)
+    }
+
+    fn dims(&self) -> Vec<usize> {
+        [&self.contract.batch[..], &self.contract.n, &self.contract.i].concat()
+    }
+
+    pub(super) fn cubes(&self, units: usize) -> usize {
+        self.dims().iter().product::<usize>().div_ceil(CLEARED * units)
+    }
+
+    pub(super) fn emit(&self, code: &mut Code, cube: Val, buffers: &Buffers, loops: &LoopVars) {
+        let dims = self.dims();
+        let each = CLEARED * code.units();
+        let first = code.mul(cube, index(each));
+        code.items(each, |code, item| {
+            let at = code.add(first, item);
+            let there = code.less(at, index(dims.iter().product()));
+            code.when(there, |code| {
+                let at = unravel(code, at, &dims);
+                let (list, place) = place(code, buffers, loops, &self.contract.dst, &at);
+                code.store(list, place, number(0.0));
+            });
         });
     }
 }

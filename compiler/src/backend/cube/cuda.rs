@@ -10,7 +10,7 @@ use cubecl_runtime::config::cache::CacheConfig;
 use libloading::Library;
 
 use super::device::{Device, DeviceError, quietly};
-use super::emitted::{Precision, Target};
+use super::emitted::{Numerics, Precision, Target};
 
 /// Compiled kernels are kept in a folder from now on, by their text, the device's architecture, the driver and our version.
 /// To be called before a device is opened: nothing changes after that.
@@ -52,15 +52,15 @@ fn driver_of(index: usize) -> Result<Driver, DeviceError> {
 }
 
 /// Opens a device. All that CubeCL needs is looked for first: it ends the program where something is missing.
-pub fn open(index: usize, precision: Precision) -> Result<Device<CudaRuntime>, DeviceError> {
+pub fn open(index: usize, numerics: Numerics) -> Result<Device<CudaRuntime>, DeviceError> {
     let driver = driver_of(index)?;
     let told = |reason: String| missing(index, reason);
     let (arch, version) = (driver.arch(index).map_err(told)?, driver.version().map_err(told)?);
-    multiplies(index, arch, precision)?;
+    multiplies(index, arch, numerics.precision)?;
     compiler().map_err(told)?;
     let opened = quietly(move || CudaRuntime::client(&CudaDevice::new(index)));
     let client = opened.ok_or_else(|| missing(index, "it cannot be opened".into()))?;
-    Ok(Device { client, target: Target::Cuda { arch }, driver: format!("CUDA {version}"), precision })
+    Ok(Device { client, target: Target::Cuda { arch }, driver: format!("CUDA {version}"), numerics })
 }
 
 /// NVRTC and its headers, which kernels are compiled with when they are launched first.

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::builder::task::{Task, arguments, plane_width};
 use super::builder::text;
-use super::emitted::{Action, Arena, Place, Precision, Scalar, Target};
+use super::emitted::{Action, Arena, Numerics, Place, Scalar, Target};
 use super::launch::{EmitError, Launch, Planned};
 use super::plan::{Buffers, Limits};
 use super::transfer::{Span, move_spans};
@@ -48,7 +48,7 @@ pub struct Device<R: Runtime> {
     pub(super) target: Target,
     /// The driver with its version: what it compiled is of no use to another.
     pub(super) driver: String,
-    pub(super) precision: Precision,
+    pub(super) numerics: Numerics,
 }
 
 impl<R: Runtime> std::fmt::Debug for Device<R> {
@@ -66,7 +66,8 @@ impl<R: Runtime> Device<R> {
             shared_bytes: hardware.max_shared_memory_size,
             units: hardware.max_units_per_cube.min(256),
             plane: plane_width(&self.client),
-            precision: self.precision,
+            precision: self.numerics.precision,
+            sums: self.numerics.sums,
         }
     }
 }

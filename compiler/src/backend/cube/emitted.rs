@@ -41,6 +41,47 @@ impl Precision {
     }
 }
 
+/// How numbers of many rows are added up: gradients of weights, losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum Sums {
+    /// In an order that depends on shapes alone, so that a run can be repeated to the bit.
+    #[default]
+    Ordered,
+    /// Long sums are shared out among cubes that add to one place in whichever order they get there.
+    Atomic,
+}
+
+/// What a user chooses about numbers: all of it is exact and repeatable unless something else is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Numerics {
+    pub precision: Precision,
+    pub sums: Sums,
+}
+
+impl Numerics {
+    const ATOMIC: &str = "atomic";
+
+    /// `tf32`, `atomic`, `bf16:atomic`; each at most once.
+    pub fn named(names: &str) -> Option<Numerics> {
+        let (mut precision, mut sums) = (None, None);
+        for name in names.split(':') {
+            match name {
+                Numerics::ATOMIC if sums.is_none() => sums = Some(Sums::Atomic),
+                name if precision.is_none() => precision = Some(Precision::named(name)?),
+                _ => return None,
+            }
+        }
+        Some(Numerics { precision: precision.unwrap_or_default(), sums: sums.unwrap_or_default() })
+    }
+
+    /// What is put behind the name of a device or a target: `:tf32`, or nothing.
+    pub fn suffix(self) -> String {
+        let precision = (self.precision != Precision::F32).then(|| self.precision.name());
+        let sums = (self.sums == Sums::Atomic).then_some(Numerics::ATOMIC);
+        [precision, sums].into_iter().flatten().map(|name| format!(":{name}")).collect()
+    }
+}
+
 /// The four arrays of numbers that all buffers of a program lie in, so that a kernel has few bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Arena {
@@ -72,7 +113,7 @@ impl Arena {
 pub struct Emitted {
     pub program: String,
     pub target: Target,
-    pub precision: Precision,
+    pub numerics: Numerics,
     /// Numbers (of 32 bits) that each arena has, in the order of [`Arena::ALL`].
     pub arenas: [usize; 4],
     /// Where each buffer of the program is when a run starts. Swaps exchange places.

@@ -73,12 +73,9 @@ impl Emitter<'_> {
                     code.set(*sum, next);
                 }
             };
-            // With many rows there is work enough until the next weights are there; with few, the compiler asks for several at
-            // a time.
-            match phase.block {
-                4.. => code.unrolled(2, from, to, 1, round),
-                _ => code.range(from, to, 1, round),
-            }
+            // With many rows there is work enough until the next weights are there; with few, several are asked for at a time.
+            let at_once = if phase.block >= 4 { 2 } else { 4 };
+            code.unrolled(at_once, from, to, 1, round);
 
             let first_n = code.mul(place, index(4));
             let by_panel = code.mul(panel, index(weight.panel));

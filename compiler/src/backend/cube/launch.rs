@@ -6,11 +6,12 @@ use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{BufferId, Kernel, Program, Step, Stmt, View, Work};
 
 use super::builder::{Code, LoopVars, Val, index, text};
-use super::contract::ContractPlan;
-use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Scalar, Target};
+use super::contract::{Clear, ContractPlan};
+use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Scalar, Sums, Target};
 use super::pack::PackPlan;
 use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt, layout};
 use super::random::RandomPlan;
+use super::repeat::{Repeat, repeats};
 use super::tile::{TilePlan, start};
 use crate::backend::Resident;
 
@@ -57,7 +58,7 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resid
     Ok(Emitted {
         program: program.name.clone(),
         target,
-        precision: limits.precision,
+        numerics: limits.numerics(),
         arenas: planned.buffers.arenas,
         buffers: planned.buffers.places.clone(),
         inputs: program.inputs.clone(),
@@ -97,10 +98,17 @@ pub(super) struct Planned {
 impl Planned {
     pub(super) fn new(program: &Program, limits: &Limits, resident: &Resident) -> Result<Planned, EmitError> {
         verify(program)?;
+        let mut buffers = buffers(program, &resident.inputs);
+        let repeats = repeats(program, &buffers);
+        for (a, b) in repeats.values().flat_map(|repeat| &repeat.swaps) {
+            [a, b].iter().for_each(|id| buffers.swapped[id.0 as usize] = true);
+        }
         let mut planner = Planner {
             program,
             limits,
-            buffers: buffers(program, &resident.inputs),
+            buffers,
+            repeats,
+            seen: Vec::new(),
             launches: Vec::new(),
             notes: Vec::new(),
             around: Around::new(),
@@ -143,13 +151,13 @@ pub(super) struct Part {
 }
 
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a program has some hundred parts: boxes would only be in the way")]
 enum PartWork {
     Tile(TilePlan),
     Contract(ContractPlan),
     Pack(PackPlan),
     Random(RandomPlan),
     Move(Move),
+    Clear(Clear),
 }
 
 /// Numbers from one buffer to another.
@@ -159,6 +167,9 @@ struct Move {
     to: BufferId,
     len: usize,
 }
+
+/// Cubes for each processor when sums are shared out: the last to end are not far from the others.
+const CUBES_OF_SUMS: usize = 4;
 
 /// Numbers that a unit moves.
 const MOVED: usize = 4;
@@ -186,12 +197,28 @@ impl Launch {
         self.parts.iter().map(|part| part.cubes * part.names.len()).sum()
     }
 
+    /// What has to be launched before: outputs that several cubes add to start with zero.
+    fn clear(&self) -> Option<Launch> {
+        let mut first = 0;
+        let mut parts = Vec::new();
+        for part in &self.parts {
+            let PartWork::Contract(contract) = &part.work else { continue };
+            let Some(clear) = contract.cleared() else { continue };
+            let cubes = clear.cubes(self.units as usize);
+            let starts = part.starts.iter().filter(|(id, _)| clear.touches(*id)).cloned().collect();
+            parts.push(Part { names: part.names.clone(), first, cubes, work: PartWork::Clear(clear), starts });
+            first += cubes * part.names.len();
+        }
+        let (bindings, scalars) = (self.bindings.clone(), self.scalars.clone());
+        (!parts.is_empty()).then(|| Launch { name: format!("{}_clear", self.name), units: self.units, bindings, scalars, parts })
+    }
+
     /// Numbers of shared memory, of four bytes and of two.
     fn shared(&self) -> [usize; 2] {
         let of = |part: &Part| match &part.work {
             PartWork::Tile(tile) => tile.shared(),
             PartWork::Contract(contract) => [contract.shared(), 0],
-            PartWork::Pack(_) | PartWork::Random(_) | PartWork::Move(_) => [0, 0],
+            PartWork::Pack(_) | PartWork::Random(_) | PartWork::Move(_) | PartWork::Clear(_) => [0, 0],
         };
         self.parts.iter().map(of).fold([0, 0], |[a, b], [c, d]| [a.max(c), b.max(d)])
     }
@@ -243,6 +270,7 @@ impl Part {
             PartWork::Pack(pack) => pack.emit(code, cube, buffers, loops),
             PartWork::Random(random) => random.emit(code, cube, buffers),
             PartWork::Move(moved) => moved.emit(code, cube, buffers),
+            PartWork::Clear(clear) => clear.emit(code, cube, buffers, loops),
         }
     }
 }
@@ -251,6 +279,10 @@ struct Planner<'a> {
     program: &'a Program,
     limits: &'a Limits,
     buffers: Buffers,
+    /// Launches with the code of an earlier one, by their number.
+    repeats: BTreeMap<usize, Repeat>,
+    /// What became of the launches so far.
+    seen: Vec<Vec<Action>>,
     launches: Vec<Launch>,
     notes: Vec<Note>,
     around: Around,
@@ -264,8 +296,16 @@ impl Planner<'_> {
         for step in steps {
             match step {
                 Step::Launch(kernels) => {
-                    let launch = self.launch(kernels, format!("{name}_{}", self.launches.len()));
-                    actions.extend(self.launched(launch)?);
+                    let these = match self.repeats.get(&self.seen.len()) {
+                        Some(Repeat { of, swaps }) => {
+                            let swap = |(a, b): &(BufferId, BufferId)| Action::Swap(*a, *b);
+                            let there = swaps.iter().map(swap);
+                            there.chain(self.seen[*of].iter().cloned()).chain(swaps.iter().rev().map(swap)).collect()
+                        }
+                        None => self.launch_and_clear(kernels, name)?,
+                    };
+                    actions.extend(these.iter().cloned());
+                    self.seen.push(these);
                 }
                 Step::Loop { id, count, reverse, body } => {
                     self.around.insert(*id, *count);
@@ -276,6 +316,16 @@ impl Planner<'_> {
                 Step::Swap(a, b) => actions.push(Action::Swap(*a, *b)),
             }
         }
+        Ok(actions)
+    }
+
+    fn launch_and_clear(&mut self, kernels: &[Kernel], name: &str) -> Result<Vec<Action>, EmitError> {
+        let launch = self.launch(kernels, format!("{name}_{}", self.launches.len()));
+        let mut actions = match launch.clear() {
+            Some(clear) => self.launched(clear)?,
+            None => Vec::new(),
+        };
+        actions.extend(self.launched(launch)?);
         Ok(actions)
     }
 
@@ -329,8 +379,9 @@ impl Planner<'_> {
     fn launch(&mut self, kernels: &[Kernel], name: String) -> Launch {
         let mut parts = Vec::new();
         let (mut first, mut spilled) = (0, 0);
+        let even = self.even(kernels);
         for alike in self.alike(kernels) {
-            let (work, cubes) = self.part(alike[0].0, &mut spilled);
+            let (work, cubes) = self.part(alike[0].0, even, &mut spilled);
             if cubes == 0 {
                 continue;
             }
@@ -347,8 +398,21 @@ impl Planner<'_> {
         Launch { name, units: self.limits.units, bindings, scalars, parts }
     }
 
+    /// Numbers of a list that each cube has when the sums of a launch are shared out, where they are to be.
+    fn even(&self, kernels: &[Kernel]) -> Option<usize> {
+        let length = |kernel: &Kernel| match &kernel.work {
+            Work::Contract(contract) => {
+                let plan = ContractPlan::new(contract, self.limits.units as usize);
+                plan.cubes() * plan.length()
+            }
+            _ => 0,
+        };
+        let all: usize = kernels.iter().map(length).sum();
+        (self.limits.sums == Sums::Atomic).then(|| all.div_ceil(CUBES_OF_SUMS * self.limits.processors.max(1)))
+    }
+
     /// A kernel's plan, and how many cubes it has.
-    fn part(&mut self, kernel: &Kernel, spilled: &mut usize) -> (PartWork, usize) {
+    fn part(&mut self, kernel: &Kernel, even: Option<usize>, spilled: &mut usize) -> (PartWork, usize) {
         let units = self.limits.units as usize;
         match &kernel.work {
             Work::Tile(tile) => {
@@ -362,6 +426,10 @@ impl Planner<'_> {
             }
             Work::Contract(contract) => {
                 let plan = ContractPlan::new(contract, units);
+                let plan = match even {
+                    Some(even) => plan.shared_out(even),
+                    None => plan,
+                };
                 let cubes = plan.cubes();
                 (PartWork::Contract(plan), cubes)
             }
@@ -447,7 +515,7 @@ fn each_view(work: &Work, f: &mut dyn FnMut(&View)) {
 }
 
 /// A kernel's work with its buffers numbered as they appear, and which they are.
-fn form(work: &Work) -> (String, Vec<BufferId>) {
+pub(super) fn form(work: &Work) -> (String, Vec<BufferId>) {
     const NAME: &str = "BufferId(";
     let text = format!("{work:?}");
     let mut pieces = text.split(NAME);

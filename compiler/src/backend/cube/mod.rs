@@ -10,7 +10,7 @@
 //! | `phase` | which unit does what |
 //! | `barrier` | where units wait for each other |
 //! | `tile` with `map`, `gemm`, `tensor`, `math`; `contract`, `pack`, `random` | code of the kernels |
-//! | `launch` | kernels of a launch as one |
+//! | `launch`, `repeat` | kernels of a launch as one; launches with the same code |
 //! | `device` with `transfer`, `vulkan`, `cuda` | running them |
 //! | `builder` with `text`, `task` | all that knows CubeCL |
 
@@ -43,6 +43,8 @@ mod plan;
 #[cfg(feature = "emit")]
 mod random;
 #[cfg(feature = "emit")]
+mod repeat;
+#[cfg(feature = "emit")]
 mod tensor;
 #[cfg(feature = "emit")]
 mod tile;
@@ -52,7 +54,7 @@ mod transfer;
 pub mod vulkan;
 
 pub use crate::backend::Resident;
-pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Place, Precision, Scalar, Target};
+pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Numerics, Place, Precision, Scalar, Sums, Target};
 #[cfg(feature = "emit")]
 pub use launch::{EmitError, emit, notes};
 #[cfg(feature = "emit")]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::lifetimes;
-use super::emitted::{Arena, Place, Precision};
+use super::emitted::{Arena, Numerics, Place, Precision, Sums};
 use super::tensor;
 use crate::kernel::{
     Base, BufferId, BufferKind, Gemm, Kernel, LocalId, LoopId, PANEL, Pack, Program, Step, Stmt, Tile, Work, packed_len,
@@ -23,23 +23,36 @@ pub struct Limits {
     pub plane: u32,
     /// How products are to be multiplied there.
     pub precision: Precision,
+    /// How numbers of many rows are to be added up.
+    pub sums: Sums,
 }
 
 impl Limits {
+    /// The same, with what a user has chosen.
+    pub fn with(self, Numerics { precision, sums }: Numerics) -> Limits {
+        Limits { precision, sums, ..self }
+    }
+
+    pub fn numerics(&self) -> Numerics {
+        Numerics { precision: self.precision, sums: self.sums }
+    }
+
     /// What CUDA devices of a compute capability have; the number of processors is that of a common one.
     pub fn cuda(arch: u32) -> Limits {
         let (processors, kilobytes) = match arch {
-            80 => (108, 163),
-            86 | 89 => (82, 99),
+            80 | 87 => (108, 163),
+            86 | 89 | 120.. => (82, 99),
             90.. => (132, 227),
             _ => (40, 48),
         };
-        Limits { processors, shared_bytes: kilobytes << 10, units: 256, plane: 32, precision: Precision::F32 }
+        let Numerics { precision, sums } = Numerics::default();
+        Limits { processors, shared_bytes: kilobytes << 10, units: 256, plane: 32, precision, sums }
     }
 
     /// What every device of WebGPU's native implementations has; how wide its planes are, each says for itself.
     pub fn wgsl() -> Limits {
-        Limits { processors: 32, shared_bytes: 32 << 10, units: 256, plane: 1, precision: Precision::F32 }
+        let Numerics { precision, sums } = Numerics::default();
+        Limits { processors: 32, shared_bytes: 32 << 10, units: 256, plane: 1, precision, sums }
     }
 }
 

@@ -6,7 +6,7 @@ use cubecl::prelude::Runtime;
 use cubecl_wgpu::{RuntimeOptions, Vulkan, WgpuDevice, WgpuRuntime, init_setup};
 
 use super::device::{Device, DeviceError, quietly};
-use super::emitted::{Precision, Target};
+use super::emitted::{Numerics, Target};
 
 /// A Vulkan device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,5 +81,5 @@ pub fn open(index: usize) -> Result<Device<WgpuRuntime>, DeviceError> {
         WgpuRuntime::client(&which)
     });
     let client = opened.ok_or_else(|| missing(index, "it cannot be opened".into()))?;
-    Ok(Device { client, target: Target::Wgsl, driver: device.name, precision: Precision::F32 })
+    Ok(Device { client, target: Target::Wgsl, driver: device.name, numerics: Numerics::default() })
 }

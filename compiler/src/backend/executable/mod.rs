@@ -10,7 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::cpu;
-use super::cube::Precision;
+use super::cube::Numerics;
 use crate::ir::{self, Op, Role};
 use crate::kernel::Program;
 use crate::kernel::verify::VerifyError;
@@ -20,8 +20,8 @@ use crate::kernel::verify::VerifyError;
 pub enum Device {
     #[default]
     Cpu,
-    /// `cuda:0`; `cuda:0:tf32` multiplies with weights on tensor cores.
-    Cuda(usize, Precision),
+    /// `cuda:0`; `cuda:0:tf32` multiplies with weights on tensor cores, `cuda:0:atomic` adds up rows in any order.
+    Cuda(usize, Numerics),
     Vulkan(usize),
 }
 
@@ -40,8 +40,7 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Device::Cpu => f.write_str("cpu"),
-            Device::Cuda(index, Precision::F32) => write!(f, "cuda:{index}"),
-            Device::Cuda(index, precision) => write!(f, "cuda:{index}:{}", precision.name()),
+            Device::Cuda(index, numerics) => write!(f, "cuda:{index}{}", numerics.suffix()),
             Device::Vulkan(index) => write!(f, "vulkan:{index}"),
         }
     }
@@ -53,18 +52,18 @@ impl FromStr for Device {
     fn from_str(text: &str) -> Result<Device, String> {
         let unknown = || {
             format!(
-                "`{text}` is no device; there are cpu, cuda and vulkan, cuda:1 for the second of several, cuda:0:tf32 for tensor cores"
+                "`{text}` is no device; there are cpu, cuda and vulkan, cuda:1 for the second of several, cuda:0:tf32 for tensor cores, cuda:0:atomic for sums in any order"
             )
         };
         let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
-        let (index, precision) = match index.split_once(':') {
-            Some((index, name)) if kind == "cuda" => (index, Precision::named(name).ok_or_else(unknown)?),
-            _ => (index, Precision::F32),
+        let (index, numerics) = match index.split_once(':') {
+            Some((index, names)) if kind == "cuda" => (index, Numerics::named(names).ok_or_else(unknown)?),
+            _ => (index, Numerics::default()),
         };
         let index = index.parse().map_err(|_| unknown())?;
         match kind {
             "cpu" if text == "cpu" => Ok(Device::Cpu),
-            "cuda" => Ok(Device::Cuda(index, precision)),
+            "cuda" => Ok(Device::Cuda(index, numerics)),
             "vulkan" => Ok(Device::Vulkan(index)),
             _ => Err(unknown()),
         }
@@ -163,8 +162,8 @@ pub fn probe(device: Device) -> Result<Found, DeviceError> {
     match device {
         Device::Cpu => Ok(Found { name: "the processor".into(), software: true }),
         #[cfg(feature = "cuda")]
-        Device::Cuda(index, precision) => {
-            super::cube::cuda::probe(index, precision)?;
+        Device::Cuda(index, numerics) => {
+            super::cube::cuda::probe(index, numerics.precision)?;
             Ok(Found { name: format!("CUDA device {index}"), software: false })
         }
         #[cfg(feature = "vulkan")]
@@ -200,8 +199,8 @@ pub fn open(device: Device, program: &Program, resident: &Resident, threads: usi
     match device {
         Device::Cpu => Ok(Box::new(processor::Processor::new(program, resident, threads)?)),
         #[cfg(feature = "cuda")]
-        Device::Cuda(index, precision) => {
-            let opened = super::cube::cuda::open(index, precision)?;
+        Device::Cuda(index, numerics) => {
+            let opened = super::cube::cuda::open(index, numerics)?;
             Ok(Box::new(graphics::Graphics::new(opened, probe(device)?.name, program, resident)?))
         }
         #[cfg(feature = "vulkan")]
@@ -225,14 +224,17 @@ fn take_by_host(to: &mut dyn Executable, from: &mut dyn Executable, pairs: &[(us
 
 #[cfg(test)]
 mod tests {
+    use super::super::cube::{Precision, Sums};
     use super::*;
 
     #[test]
     fn devices_by_name() {
         for (text, device) in [
             ("cpu", Device::Cpu),
-            ("cuda", Device::Cuda(0, Precision::F32)),
-            ("cuda:1:bf16", Device::Cuda(1, Precision::Bf16)),
+            ("cuda", Device::Cuda(0, Numerics::default())),
+            ("cuda:1:bf16", Device::Cuda(1, Numerics { precision: Precision::Bf16, sums: Sums::Ordered })),
+            ("cuda:0:atomic", Device::Cuda(0, Numerics { precision: Precision::F32, sums: Sums::Atomic })),
+            ("cuda:0:atomic:tf32", Device::Cuda(0, Numerics { precision: Precision::Tf32, sums: Sums::Atomic })),
             ("vulkan:2", Device::Vulkan(2)),
         ] {
             assert_eq!(text.parse(), Ok(device));

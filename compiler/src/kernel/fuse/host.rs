@@ -35,6 +35,7 @@ pub(crate) fn steps(
         parts,
         places: HashMap::new(),
         homes: HashMap::new(),
+        results: wanted.to_vec(),
         carries: HashMap::new(),
         written: HashSet::new(),
     };
@@ -86,6 +87,8 @@ struct Host<'g> {
     places: HashMap<Root, Spot>,
     /// Where values are wanted: by whom, and the places in the axes of what computes them.
     homes: HashMap<Root, Vec<(Want, At)>>,
+    /// Where the graph's results are wanted.
+    results: Vec<At>,
     /// The buffers of loops of steps, by loop and carry: what a step reads, and what it writes.
     carries: HashMap<(ValueId, usize), (At, At)>,
     /// What is where it is wanted.
@@ -142,6 +145,7 @@ impl Host<'_> {
         block.nodes = group.nodes.iter().chain(&group.riders).copied().collect();
         let mut strided: Vec<(Root, At, Lanes)> = Vec::new();
         let mut given: Vec<(Root, At)> = Vec::new();
+        let cut = self.cut(fuser, group, &sizes);
         for root in self.roots(group) {
             let (axes, rows) = self.axes(fuser, &group.rows, root);
             let features: Vec<AxisId> = axes.iter().copied().filter(|a| !rows.contains(&Some(*a))).collect();
@@ -166,7 +170,7 @@ impl Host<'_> {
             let wants: Vec<Want> = wanted.into_iter().map(|(want, _)| want).collect();
             let outside = |u: &Use| match u {
                 Use::Node(c) => self.parts.group_of.get(c) != Some(&g) && !self.only_begins(*c, root, &wants),
-                Use::Result(i) => !wants.contains(&Want::Result(*i)),
+                Use::Result(i) => !wants.contains(&Want::Result(*i)) && !cut.contains(i),
             };
             if homes.is_empty() && self.shape.uses(root).iter().any(outside) {
                 let kind = if group.prepared { BufferKind::Kept } else { BufferKind::Temp };
@@ -203,12 +207,40 @@ impl Host<'_> {
             let (dims, from) = (tile.dims(&features), tile.view(&from, &features));
             tile.push(Stmt::Copy(Copy { dims, from, to }));
         }
+        for i in cut {
+            let v = self.graph.results[i];
+            let from = tile.at(&mut block, v)?;
+            let features = tile.features(&block, v);
+            let at = &self.results[i];
+            let rows = row_axes(&group.rows, &tile.fuser.dims, self.graph, self.id, v);
+            let strides = rows.iter().map(|a| a.map_or(0, |a| at.stride(a))).collect();
+            let to = View { lanes: Lanes::Strided(strides), ..tile.view(at, &features) };
+            let (dims, from) = (tile.dims(&features), tile.view(&from, &features));
+            tile.push(Stmt::Copy(Copy { dims, from, to }));
+            self.written.insert(Want::Result(i));
+        }
         let (tile, ops) = tile.finish();
         for (root, at) in given {
             self.places.insert(root, Spot::At(At { splat: false, ..at }));
         }
         let name = self.kernel_name(group);
         Ok(Kernel { name, work: Work::Tile(tile), notes: Notes { ops, reason: self.reason(g) } })
+    }
+
+    /// Results of the graph that are a part of what a group computes, or have it in another order, with the same rows: its kernel
+    /// gives them out, too.
+    fn cut(&self, fuser: &Fuser<'_>, group: &Group, sizes: &[usize]) -> Vec<usize> {
+        let named = |i: usize| self.homes.values().flatten().any(|(want, _)| *want == Want::Result(i));
+        let own = |v: ValueId| {
+            let rows = row_axes(&group.rows, &fuser.dims, self.graph, self.id, v);
+            let root = self.shape.roots[v.0 as usize];
+            matches!(self.shape.kinds[v.0 as usize], Kind::View(_))
+                && root.is_some_and(|root| group.nodes.contains(&root.0))
+                && !self.rows_change(fuser, &group.rows, v)
+                && rows.iter().zip(sizes).all(|(axis, size)| axis.is_some() || *size == 1)
+        };
+        let all = self.graph.results.iter().enumerate();
+        all.filter(|(i, v)| !group.prepared && !named(*i) && own(**v)).map(|(i, _)| i).collect()
     }
 
     /// What a group reads of others, where it is, and which axes are rows. Where rows change their names or number on the
