@@ -524,6 +524,8 @@ fn odd_sizes_as_cuda() {
     let both = [Entry::TrainStep, Entry::Evaluate];
     check("benches/scan.wm", &[("T", 1), ("D", 9), ("N", 5)], &both, &[1, 161]);
     check("benches/scan.wm", &[("T", 3), ("D", 9), ("N", 5)], &both, &[7]);
+    // So many steps that each copies what it reads.
+    check("benches/scan.wm", &[("T", 70), ("D", 64), ("N", 3)], &[Entry::Evaluate], &[17]);
     check("benches/hgrad.wm", &[("Q", 3)], &both, &[161]);
     check("models/hamworld_small.wm", &[("O", 5), ("A", 1), ("H", 1)], &[Entry::Plan], &[1]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Base, BufferId, Contract, Gemm, Kernel, Mode, Pack, Program, Step, Stmt, View, Work, packed_len};
+use super::{Base, BufferId, Contract, Gemm, Kernel, Mode, Pack, Program, Step, Stmt, Tile, View, Work, packed_len};
 
 /// What happens to the entries of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +162,13 @@ impl Stmt {
             Stmt::Scatter(s) => [&mut s.from, &mut s.at, &mut s.to].into_iter().for_each(f),
             Stmt::Loop { body, .. } => body.iter_mut().for_each(|stmt| stmt.each_view_mut(f)),
         }
+    }
+}
+
+impl Tile {
+    /// Calls `f` with all statements in order, loops before what is inside of them.
+    pub fn each_stmt<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
+        self.body.iter().for_each(|stmt| stmt.each(f));
     }
 }
 

@@ -6,7 +6,7 @@
 //! `row / LANES * distance + entry * LANES + row % LANES`. What is computed, and in which order, stays the same.
 
 use crate::kernel::access::Access;
-use crate::kernel::{Base, BufferKind, LANES, Lanes, Program, Stmt, View, Work};
+use crate::kernel::{Base, BufferKind, LANES, Lanes, Program, View, Work};
 
 use super::super::lifetimes::swap_groups;
 use super::tile::widens;
@@ -77,8 +77,7 @@ fn look(work: &Work, rows: &mut [Rows]) {
     match work {
         Work::Tile(tile) => {
             let fits = !widens(tile);
-            let mut see = |stmt: &Stmt| stmt.accesses().iter().for_each(|a| see(a, tile.row_count(), fits));
-            tile.body.iter().for_each(|stmt| stmt.each(&mut see));
+            tile.each_stmt(&mut |stmt| stmt.accesses().iter().for_each(|a| see(a, tile.row_count(), fits)));
         }
         Work::Contract(contract) => {
             // What is summed up is seen by rows; what comes out is a plain array.

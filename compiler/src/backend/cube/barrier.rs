@@ -46,7 +46,7 @@ struct Touched {
 /// Sets `waits` of the phases that need a barrier before them.
 pub(super) fn place(nodes: &mut [Node], tile: &Tile, layout: &Layout, units: usize, around: &Around) {
     let mut written = BTreeSet::new();
-    super::plan::each_stmt(&tile.body, &mut |stmt: &Stmt| {
+    tile.each_stmt(&mut |stmt: &Stmt| {
         written.extend(stmt.accesses().iter().filter(|a| a.role.writes()).filter_map(|a| a.buffer()));
     });
     // Loops of the host stand at their first step, and at their second in another run.

@@ -163,7 +163,7 @@ impl<R: Driver> Instance<R> {
         let held = program.inputs.iter().map(|id| (*id, empty(id))).collect();
         let mut draws: Vec<DrawState> =
             program.draws.iter().map(|name| DrawState { name: name.clone(), to: Vec::new(), given: false }).collect();
-        super::plan::each_kernel(program, &mut |kernel| {
+        program.each_kernel(&mut |kernel| {
             if let Work::Random(random) = &kernel.work {
                 draws[random.draw as usize].to.push(random.to);
             }

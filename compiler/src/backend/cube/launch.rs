@@ -9,7 +9,7 @@ use super::builder::{Code, LoopVars, Val, index, text};
 use super::contract::{Clear, ContractPlan};
 use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Scalar, Sums, Target};
 use super::pack::PackPlan;
-use super::plan::{Around, Buffers, Limits, buffers, each_kernel, each_stmt, layout};
+use super::plan::{Around, Buffers, Limits, buffers, layout};
 use super::random::RandomPlan;
 use super::repeat::{Repeat, repeats};
 use super::tile::{TilePlan, start};
@@ -50,7 +50,7 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resid
     }
     let draws = program.draws.iter().map(|name| Draw { name: name.clone(), to: Vec::new() });
     let mut draws: Vec<Draw> = draws.collect();
-    each_kernel(program, &mut |kernel| {
+    program.each_kernel(&mut |kernel| {
         if let Work::Random(random) = &kernel.work {
             draws[random.draw as usize].to.push(random.to);
         }
@@ -76,7 +76,7 @@ pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resid
 /// What a device's memory makes of a program: locals that do not fit on chip, kernel by kernel. No text is made for it.
 pub fn notes(program: &Program, limits: &Limits) -> Vec<Note> {
     let mut notes = Vec::new();
-    each_kernel(program, &mut |kernel| {
+    program.each_kernel(&mut |kernel| {
         if let Work::Tile(tile) = &kernel.work {
             notes.extend(layout(tile, limits).notes.into_iter().map(|text| Note { kernel: kernel.name.clone(), text }));
         }
@@ -507,7 +507,7 @@ fn bindings(touched: BTreeMap<Arena, bool>) -> Vec<Binding> {
 /// The views of a kernel.
 fn each_view(work: &Work, f: &mut dyn FnMut(&View)) {
     match work {
-        Work::Tile(tile) => each_stmt(&tile.body, &mut |stmt: &Stmt| stmt.accesses().iter().for_each(|a| f(a.view))),
+        Work::Tile(tile) => tile.each_stmt(&mut |stmt: &Stmt| stmt.accesses().iter().for_each(|a| f(a.view))),
         Work::Contract(contract) => contract.accesses().iter().for_each(|a| f(a.view)),
         Work::Pack(pack) => f(&pack.from),
         Work::Random(_) => {}

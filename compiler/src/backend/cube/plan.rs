@@ -105,7 +105,7 @@ pub(super) fn buffers(program: &Program, resident: &[usize]) -> Buffers {
     let swapped: Vec<bool> = (0..group.len()).map(|b| group.iter().filter(|g| **g == group[b]).count() > 1).collect();
     let stays: BTreeSet<BufferId> = resident.iter().map(|i| program.inputs[*i]).collect();
     let mut drawn = BTreeSet::new();
-    each_kernel(program, &mut |kernel| {
+    program.each_kernel(&mut |kernel| {
         if let Work::Random(random) = &kernel.work {
             drawn.insert(random.to);
         }
@@ -143,15 +143,15 @@ pub(super) fn buffers(program: &Program, resident: &[usize]) -> Buffers {
 /// program has them.
 fn weights(program: &Program) -> BTreeMap<BufferId, Weight> {
     let mut found: BTreeMap<BufferId, Weight> = BTreeMap::new();
-    each_kernel(program, &mut |kernel| {
+    program.each_kernel(&mut |kernel| {
         if let Work::Pack(Pack { batch, n, k, to, .. }) = &kernel.work {
             let (k, batch) = (k.iter().product(), batch.iter().product());
             found.insert(*to, Weight { n: *n, k, batch, panel: (*n).max(1), pitch: n.next_multiple_of(4).max(4) });
         }
     });
-    each_kernel(program, &mut |kernel| {
+    program.each_kernel(&mut |kernel| {
         let Work::Tile(tile) = &kernel.work else { return };
-        each_stmt(&tile.body, &mut |stmt| {
+        tile.each_stmt(&mut |stmt| {
             let Stmt::Gemm(gemm) = stmt else { return };
             let Base::Buffer(id) = gemm.weight.base else { return };
             let Some(weight) = found.get_mut(&id) else { return };
@@ -169,30 +169,6 @@ fn takes_whole(gemm: &Gemm, weight: &Weight) -> bool {
     let view = &gemm.weight;
     let moves = view.loops.iter().map(|(_, s)| *s).chain(view.strides.iter().copied()).chain([view.offset]);
     moves.into_iter().all(|at| at % one == 0)
-}
-
-pub(super) fn each_kernel(program: &Program, f: &mut dyn FnMut(&Kernel)) {
-    fn walk(steps: &[Step], f: &mut dyn FnMut(&Kernel)) {
-        for step in steps {
-            match step {
-                Step::Launch(kernels) => kernels.iter().for_each(&mut *f),
-                Step::Loop { body, .. } => walk(body, f),
-                Step::Swap(..) => {}
-            }
-        }
-    }
-    walk(&program.prepare, f);
-    walk(&program.steps, f);
-}
-
-/// Statements in order, those of loops included, without the loops themselves.
-pub(super) fn each_stmt<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
-    for stmt in body {
-        match stmt {
-            Stmt::Loop { body, .. } => each_stmt(body, f),
-            stmt => f(stmt),
-        }
-    }
 }
 
 /// Where a local is, in numbers for each row of the cube.
@@ -231,7 +207,7 @@ pub(super) fn layout(tile: &Tile, limits: &Limits) -> Layout {
     let mut notes = Vec::new();
     // Entries of a row that units do at the same time.
     let mut entries = 1;
-    each_stmt(&tile.body, &mut |stmt| {
+    tile.each_stmt(&mut |stmt| {
         let of = stmt.accesses().iter().map(|access| access.dims.iter().product::<usize>()).max();
         entries = entries.max(of.unwrap_or(1));
     });

@@ -2,30 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::random_kernels;
 use crate::kernel::text::print;
-use crate::kernel::{Program, Step, Stmt, Work};
-
-fn each_stmt(body: &[Stmt], f: &mut impl FnMut(&Stmt)) {
-    for stmt in body {
-        f(stmt);
-        if let Stmt::Loop { body, .. } = stmt {
-            each_stmt(body, f);
-        }
-    }
-}
-
-fn each_work(steps: &[Step], f: &mut impl FnMut(&Work)) {
-    for step in steps {
-        match step {
-            Step::Launch(kernels) => kernels.iter().for_each(|kernel| f(&kernel.work)),
-            Step::Loop { body, .. } => each_work(body, f),
-            Step::Swap(..) => {}
-        }
-    }
-}
+use crate::kernel::{Program, Stmt, Work};
 
 /// What a program has in it, by names made up here.
 fn features(program: &Program, count: &mut impl FnMut(&str)) {
-    each_work(&program.steps, &mut |work| match work {
+    program.each_kernel(&mut |kernel| match &kernel.work {
         Work::Contract(c) => count(if c.b.is_some() { "contract" } else { "contract without b" }),
         Work::Pack(_) | Work::Random(_) => {}
         Work::Tile(tile) => {
@@ -33,7 +14,7 @@ fn features(program: &Program, count: &mut impl FnMut(&str)) {
             if places.len() < tile.locals.len() {
                 count("shared places");
             }
-            each_stmt(&tile.body, &mut |stmt| {
+            tile.each_stmt(&mut |stmt| {
                 count(stmt.name());
                 let accesses = stmt.accesses();
                 if accesses.iter().any(|a| !a.view.loops.is_empty()) {
