@@ -9,6 +9,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A kernel as it was emitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,8 +201,10 @@ fn machine(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let stem = Path::new(source).file_stem().and_then(|s| s.to_str()).unwrap_or_default();
         let object = folder.join(format!("{stem}-{:016x}.o", hasher.finish()));
         if !object.exists() {
-            // Another test may compile the same: a rename leaves no half of a file.
-            let partial = folder.join(format!("{stem}-{}.o", std::process::id()));
+            // Another test, of this process or of another, may compile the same: a rename leaves no half of a file.
+            static COUNT: AtomicUsize = AtomicUsize::new(0);
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let partial = folder.join(format!("{stem}-{}-{count}.o", std::process::id()));
             succeed(compiler(folder).arg("-O2").arg("-c").arg(root().join(source)).arg("-o").arg(&partial))?;
             std::fs::rename(&partial, &object).map_err(|source| Error::File { path: object.clone(), source })?;
         }
