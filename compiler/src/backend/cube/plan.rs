@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::lifetimes;
 use super::emitted::{Arena, Numerics, Place, Precision, Sums};
 use super::tensor;
-use crate::kernel::{
-    Base, BufferId, BufferKind, Gemm, Kernel, LocalId, LoopId, PANEL, Pack, Program, Step, Stmt, Tile, Work, packed_len,
-};
+use crate::kernel::{Base, BufferId, BufferKind, Gemm, LocalId, LoopId, PANEL, Pack, Program, Stmt, Tile, Work, packed_len};
 
 /// What a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
