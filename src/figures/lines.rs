@@ -54,9 +54,10 @@ impl Curve {
 const SIZE: (f64, f64) = (720.0, 420.0);
 /// Left, right, top, bottom.
 const MARGIN: (f64, f64, f64, f64) = (64.0, 20.0, 12.0, 48.0);
-/// Names stand above the curves, so many in a row of this height.
+/// Names stand above the curves, at most so many in a row of this height; a letter takes about so much of it.
 const NAMES: usize = 3;
 const ROW: f64 = 18.0;
+const LETTER: f64 = 6.2;
 
 /// A drawing of the curves, as SVG.
 pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
@@ -67,7 +68,10 @@ pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
     // Where nothing moves, any scale will do.
     let high = if high - low > 1e-9 { high } else { low + 1.0 };
     let (left, right, above, bottom) = MARGIN;
-    let top = above + ROW * curves.len().div_ceil(NAMES) as f64;
+    let longest = curves.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
+    let names = ((SIZE.0 - left - right) / (longest as f64 * LETTER + 26.0)) as usize;
+    let names = names.clamp(1, NAMES);
+    let top = above + ROW * curves.len().div_ceil(names) as f64;
     let x = |at: f64| left + at / last * (SIZE.0 - left - right);
     let y = |value: f64| SIZE.1 - bottom - (value - low) / (high - low) * (SIZE.1 - top - bottom);
     let mut svg = open(SIZE.0, SIZE.1);
@@ -100,8 +104,8 @@ pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
             let (cx, cy) = (x(only.at), y(only.mean));
             let _ = writeln!(svg, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"4\" fill=\"{colour}\"/>");
         }
-        let at = above + 6.0 + ROW * (i / NAMES) as f64;
-        let from = left + (i % NAMES) as f64 * (SIZE.0 - left - right) / NAMES as f64;
+        let at = above + 6.0 + ROW * (i / names) as f64;
+        let from = left + (i % names) as f64 * (SIZE.0 - left - right) / names as f64;
         let beside = from + 16.0;
         let _ = writeln!(
             svg,
