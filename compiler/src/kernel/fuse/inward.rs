@@ -15,8 +15,8 @@ use std::collections::HashMap;
 use super::super::access::Access;
 use super::super::{Base, Copy, Local, LocalId, LoopId, Map, Mode, Stmt, Store, View};
 
-/// Entries from which on an array is large: with all lanes a quarter of a megabyte.
-const LARGE: usize = 4096;
+/// Entries from which on an array is large: no step should have to work on more.
+const LARGE: usize = super::CARRIED;
 
 /// Moves what can be moved; arrays that hold one step instead of all become shorter.
 pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local]) {
@@ -94,7 +94,7 @@ fn can_precede(body: &[Stmt], at: usize, into: usize) -> bool {
     let made = targets(&body[at]);
     let steps = accesses.iter().all(|a| a.dims.first() == Some(count));
     let alone = made.iter().enumerate().all(|(i, array)| !made[..i].contains(array) && reader(body, at, *array) == Some(into));
-    let stays = |a: &Access<'_>| !body[at + 1..].iter().any(|stmt| touches(stmt, a.view.base, |role| role.role.writes()));
+    let stays = |a: &Access<'_>| !body[at + 1..].iter().any(|stmt| touches(stmt, a.view.base, |other| other.role.writes()));
     steps
         && alone
         && accesses.iter().filter(|a| a.role.reads()).all(stays)
@@ -136,14 +136,13 @@ fn only_steps(stmt: &Stmt, base: Base, id: LoopId, step: usize, how: impl Fn(&Ac
         }
     });
     let inside = |a: &Access<'_>| {
-        let moved = a.view.loops.iter().filter(|(l, _)| *l != id);
-        // A loop that is not inside of this one does not run here.
-        let (sizes, steps): (Vec<usize>, Vec<usize>) = moved.map(|(l, s)| (counts.get(l).copied().unwrap_or(1), *s)).unzip();
-        let along = a.view.loops.iter().filter(|(l, _)| *l == id).map(|(_, s)| *s);
+        let (this, others): (Vec<_>, Vec<_>) = a.view.loops.iter().partition(|(l, _)| *l == id);
+        // What a loop around this one moves is not held step by step.
+        let sizes: Option<Vec<usize>> = others.iter().map(|(l, _)| counts.get(l).copied()).collect();
+        let steps: Vec<usize> = others.iter().map(|(_, s)| *s).collect();
         a.beyond.is_none()
-            && along.eq([step])
-            && a.view.offset + extent(&a.dims, &a.view.strides) + extent(&sizes, &steps) < step
-            && a.view.loops.iter().all(|(l, _)| counts.contains_key(l))
+            && this == [(id, step)]
+            && sizes.is_some_and(|sizes| a.view.offset + extent(&a.dims, &a.view.strides) + extent(&sizes, &steps) < step)
     };
     !touches(stmt, base, |a| !(inside(a) && how(a)))
 }
@@ -153,7 +152,7 @@ fn extent(dims: &[usize], strides: &[usize]) -> usize {
     dims.iter().zip(strides).map(|(size, stride)| size.saturating_sub(1) * stride).sum()
 }
 
-/// What a statement does in one step of its first dimension; arrays of the tile that it makes or reads alone hold just that.
+/// What a statement does in one step of its first dimension.
 fn step_of(stmt: Stmt, id: LoopId) -> Stmt {
     let along = |mut view: View| {
         let step = view.strides.remove(0);

@@ -1,6 +1,6 @@
 //! Places for what a tile holds: arrays whose lifetimes do not meet share them.
 
-use crate::kernel::{Base, Local, Stmt, View};
+use crate::kernel::{Base, Local, Stmt};
 
 /// When an array is first and last touched, in numbers of statements.
 #[derive(Clone, Copy)]
@@ -66,24 +66,11 @@ fn walk(body: &[Stmt], clock: &mut usize, lives: &mut [Option<Life>], loops: &mu
             continue;
         }
         let now = *clock;
-        views(stmt, &mut |view| {
-            if let Base::Local(id) = view.base {
+        for access in stmt.accesses() {
+            if let Base::Local(id) = access.view.base {
                 let life = lives[id.0 as usize].get_or_insert(Life { from: now, to: now });
                 life.to = now;
             }
-        });
-    }
-}
-
-/// Calls `f` with every view of a statement.
-fn views(stmt: &Stmt, f: &mut dyn FnMut(&View)) {
-    match stmt {
-        Stmt::Map(m) => m.loads.iter().chain(m.stores.iter().map(|s| &s.to)).for_each(f),
-        Stmt::Gemm(g) => [&g.src, &g.weight, &g.dst].into_iter().chain(&g.bias).for_each(f),
-        Stmt::Copy(c) => [&c.from, &c.to].into_iter().for_each(f),
-        Stmt::Sort(s) => [&s.from, &s.to].into_iter().for_each(f),
-        Stmt::Gather(g) => [&g.from, &g.at, &g.to].into_iter().for_each(f),
-        Stmt::Scatter(s) => [&s.from, &s.at, &s.to].into_iter().for_each(f),
-        Stmt::Loop { body, .. } => body.iter().for_each(|s| views(s, f)),
+        }
     }
 }

@@ -17,10 +17,10 @@ use crate::kernel::{
     Base, Copy, Gather, Instr, LANES, Lanes, Local, LocalId, Map, Mode, Reg, Scatter, Sort, Stmt, Store, Tile, View,
 };
 
-/// No statement needs it: it is given out.
 /// Entries of a row from which on a map is large: with all lanes an array of it is beyond the first-level cache.
 const LARGE: usize = 2048;
 
+/// No statement needs it: it is given out.
 const NEVER: usize = usize::MAX;
 
 /// A tile that is being made.
