@@ -49,10 +49,10 @@ fn a_run_that_fails_is_told_and_the_others_are_measured() {
     assert_eq!((row["seeds"].to_string(), row["steps"].as_u64(), runs.len()), ("[1,2]".into(), Some(60), 2));
     // A mean over seeds of the last evaluations, and retention seed by seed.
     let number = |v: &Value| v.as_f64().unwrap();
-    let mean = runs.iter().map(|r| number(&r["return"])).sum::<f64>() / 2.0;
+    let mean = runs.iter().map(|r| number(&r["evaluations"].as_array().unwrap().last().unwrap()["return"])).sum::<f64>() / 2.0;
     assert!((number(&row["return"]["mean"]) - mean).abs() < 1e-12);
     let change = |run: &Value, name: &str| {
-        let all = run["changes"].as_array().unwrap().clone();
+        let all = run["tested"]["changes"].as_array().unwrap().clone();
         number(&all.iter().find(|c| c["change"] == name).unwrap()["mean"])
     };
     let kept = runs.iter().map(|r| change(r, "mass=0.7") / change(r, "nominal")).sum::<f64>() / 2.0;
@@ -148,6 +148,36 @@ fn an_experiment_that_is_stopped_goes_on() {
     assert!(!out.join("s-pendulum_swingup-2").exists());
     ends(&mut command, 0);
     assert_eq!(results(&out, "long")["rows"][0]["seeds"].to_string(), "[1,2]");
+}
+
+#[test]
+fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (small(folder.path()), folder.path().join("runs"));
+    let mut command = wmc(&["experiment", "--method", "Starter & Co", "--out"]);
+    command.arg(&out).arg(&file);
+    ends(wmc(&["experiment", "--method", "Starter & Co", "--until", "30", "--out"]).arg(&out).arg(&file), 0);
+    let first = results(&out, "small")["rows"][0].clone();
+    assert_eq!((first["seeds"].to_string(), first["steps"].as_u64()), ("[1,2]".into(), Some(30)));
+    // The task as it is, four changes, their mean, of what was learnt by then.
+    assert_eq!(first["changes"].as_array().unwrap().len(), 6);
+    // One of them goes on to its end: a row of its own, tested again, and the other is where it was.
+    ends(wmc(&["experiment", "--method", "Starter & Co", "--seed", "1", "--out"]).arg(&out).arg(&file), 0);
+    let page = folder.path().join("results.md");
+    ends(wmc(&["report", "--markdown"]).arg(&page).arg(&out), 0);
+    let told = fs::read_to_string(&page).unwrap();
+    let row = |seeds: &str, steps: u64| {
+        let line = |l: &&str| l.contains("| 12.5 |") && l.contains(&format!("| {seeds} | {steps} |"));
+        told.lines().find(line).unwrap_or_else(|| panic!("{told}")).to_string()
+    };
+    assert_ne!(row("1", 60), row("1, 2", 30));
+    for steps in [60, 30] {
+        let tested = format!("| pendulum_swingup | Starter & Co | {steps} | mass=0.7 | 7.5 |");
+        assert!(told.contains(&tested), "{told}");
+    }
+    ends(&mut command, 0);
+    let both = results(&out, "small")["rows"].clone();
+    assert_eq!((both.as_array().unwrap().len(), both[0]["steps"].as_u64()), (1, Some(60)));
 }
 
 #[test]

@@ -76,6 +76,7 @@ pub(super) fn run(arguments: &TrainLoop, out: &mut Output) -> Exit {
         out: Some(folder.path().join("run")),
         resume: None,
         set: arguments.set.clone(),
+        until: None,
         save_every: None,
         computed: arguments.computed.clone(),
         quiet: true,

@@ -18,7 +18,8 @@ Examples:
   wmc train models/hamworld.wm --set steps=20000 --set eval_every=2000 --out runs/long
   wmc train models/hamworld.wm --device auto               on a graphics processor, where there is one
   wmc train --resume runs/long                             go on
-  wmc train --resume runs/long --set steps=40000           go on for longer")]
+  wmc train --resume runs/long --set steps=40000           go on for longer
+  wmc train models/hamworld.wm --until 10000               the first tenth of it; `--resume` goes on")]
 pub(crate) struct Train {
     /// The `.wm` file; not with `--resume`
     #[arg(value_name = "FILE", required_unless_present = "resume", conflicts_with = "resume")]
@@ -46,6 +47,10 @@ pub(crate) struct Train {
     /// Change a setting of `train` or of the task: `--set steps=20000`, `--set repeat=2`, `--set reward=sum`
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
+
+    /// Stop after this decision, and save; schedules stay those of all steps
+    #[arg(long, value_name = "STEP")]
+    pub(crate) until: Option<u64>,
 
     /// Decisions between checkpoints; otherwise one at every evaluation
     #[arg(long, value_name = "STEPS")]
@@ -207,6 +212,7 @@ Examples:
   wmc experiment models/experiments/main.toml --jobs 2
   wmc experiment models/experiments/main.toml --method SAC --method PPO --task cartpole-swingup
   wmc experiment models/experiments/main.toml --set steps=20000 --out runs/short
+  wmc experiment models/experiments/main.toml --until 10000            the first tenth of every run; again without it goes on
   wmc report runs/main -o report.html")]
 pub(crate) struct Experiment {
     /// The file of the experiment
@@ -224,6 +230,10 @@ pub(crate) struct Experiment {
     /// These seeds alone
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Vec<u64>,
+
+    /// Run each to this decision for now, and measure what it has learnt by then
+    #[arg(long, value_name = "STEP")]
+    pub(crate) until: Option<u64>,
 
     /// Runs at a time
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

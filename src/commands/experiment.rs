@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> Exit {
         }
     };
     let folder = arguments.out.clone().unwrap_or_else(|| experiment.folder());
-    let jobs = experiment.jobs(&arguments.file, &folder, &arguments.set);
+    let jobs = experiment.jobs(&arguments.file, &folder, &arguments.set, arguments.until);
     let stop = Arc::new(AtomicBool::new(false));
     let signal = stop.clone();
     // Without a handler Ctrl-C ends the program, and the runs go on by themselves.

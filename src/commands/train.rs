@@ -139,7 +139,7 @@ fn follow(mut run: Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
     }
 }
 
-/// Whether it came to its end.
+/// Whether it came to its end, or as far as was asked for.
 fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, out: &mut Output) -> Result<bool, Error> {
     let voice = match (arguments.quiet, arguments.json) {
         (true, _) => Voice::Quiet,
@@ -183,9 +183,10 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
     }
     let save_every = arguments.save_every.unwrap_or(run.config.train.eval_every).max(1);
     let mut journal = Journal::open(run, log, seconds, save_every)?;
-    let view = View::new(voice, run.config.train.steps, trainer.step());
+    let until = arguments.until.unwrap_or(u64::MAX);
+    let view = View::new(voice, run.config.train.steps.min(until), trainer.step());
     let first_step = trainer.step();
-    while !trainer.done() && !stop.load(Ordering::Relaxed) {
+    while !trainer.done() && trainer.step() < until && !stop.load(Ordering::Relaxed) {
         let report = trainer.advance()?;
         let episode = report.episode;
         for line in journal.decided(&mut trainer, report)? {
@@ -199,5 +200,5 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
         view.notice(&told, out);
     }
     view.end(&trainer, first_step, &run.folder.display().to_string(), journal.spent(), out);
-    Ok(trainer.done())
+    Ok(trainer.done() || trainer.step() >= until)
 }

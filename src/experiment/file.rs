@@ -116,6 +116,8 @@ pub(crate) struct Job {
     /// Changes of the task, as `wmc eval --ood` has them.
     pub(crate) ood: Vec<String>,
     pub(crate) diagnose: bool,
+    /// The decision that it is run to for now; otherwise to its end.
+    pub(crate) until: Option<u64>,
 }
 
 /// What a run is for, kept in its folder.
@@ -172,7 +174,7 @@ impl Experiment {
     }
 
     /// All runs, seed by seed: after the first seed every method has been on every task once.
-    pub(crate) fn jobs(&self, file: &Path, out: &Path, more: &[(String, String)]) -> Vec<Job> {
+    pub(crate) fn jobs(&self, file: &Path, out: &Path, more: &[(String, String)], until: Option<u64>) -> Vec<Job> {
         let from = file.parent().unwrap_or(Path::new(""));
         let mut jobs = Vec::new();
         for seed in &self.seeds {
@@ -191,6 +193,7 @@ impl Experiment {
                     arguments,
                     ood: self.ood.words(),
                     diagnose: self.diagnose,
+                    until,
                 });
             }
         }
@@ -226,7 +229,7 @@ mod tests {
 
     #[test]
     fn every_method_meets_every_task_before_the_next_seed() {
-        let jobs = read(TWO).unwrap().jobs(Path::new("exp/x.toml"), Path::new("runs"), &[("reward".into(), "mean".into())]);
+        let jobs = read(TWO).unwrap().jobs(Path::new("exp/x.toml"), Path::new("runs"), &[("reward".into(), "mean".into())], None);
         let titles: Vec<&str> = jobs.iter().map(|j| j.title.as_str()).collect();
         assert_eq!(
             titles[..5],
@@ -241,7 +244,7 @@ mod tests {
     fn a_part_of_it_is_named() {
         let mut experiment = read(TWO).unwrap();
         experiment.only(&["a-2".into()], &[], &[8]).unwrap();
-        let jobs = experiment.jobs(Path::new("x.toml"), Path::new("runs"), &[]);
+        let jobs = experiment.jobs(Path::new("x.toml"), Path::new("runs"), &[], None);
         assert_eq!(jobs.iter().map(|j| j.title.as_str()).collect::<Vec<_>>(), ["A 2 on a, seed 8", "A 2 on b, seed 8"]);
         let told = read(TWO).unwrap().only(&["Two".into()], &[], &[]).unwrap_err();
         assert_eq!(told, "it has no method `Two`, but One, A 2");

@@ -14,7 +14,7 @@ use runtime::checkpoint;
 use runtime::run::Run;
 
 use super::file::Job;
-use super::measured::{self, Change};
+use super::measured::{self, Change, Tested};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,21 +65,23 @@ fn saved(folder: &Path) -> u64 {
 
 fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sync)) -> Result<End, String> {
     let there = job.folder.join("run.json").is_file();
-    let diagnosed = !job.diagnose || job.folder.join("diagnosis/diagnosis.json").is_file();
-    if there && is_done(&job.folder) && measured::is_there(&job.folder, &job.task, &job.ood) && diagnosed {
+    let tested = || measured::is_there(&job.folder, saved(&job.folder), &job.task, &job.ood);
+    let diagnosed = || !job.diagnose || measured::is_diagnosed(&job.folder, saved(&job.folder));
+    if there && is_done(job) && tested() && diagnosed() {
         return Ok(End::Already);
     }
     if !there && job.folder.exists() {
         // Killed before it had made its folder whole: there is nothing in it that was learnt.
         fs::remove_dir_all(&job.folder).map_err(|e| format!("{}: {e}", job.folder.display()))?;
     }
-    if !there || !is_done(&job.folder) {
+    if !there || !is_done(job) {
         let mut train = own()?;
         train.args(["train", "--json", "--threads", &threads.to_string()]);
         match there {
             true => train.arg("--resume").arg(&job.folder),
             false => train.args(&job.arguments).arg("--out").arg(&job.folder),
         };
+        train.args(job.until.into_iter().flat_map(|step| ["--until".into(), step.to_string()]));
         let line = |line: &str| {
             let step = serde_json::from_str::<serde_json::Value>(line).ok().and_then(|line| line["step"].as_u64());
             step.into_iter().for_each(at_step);
@@ -94,12 +96,12 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
         }
     }
     measured::label(&job.folder, &job.label)?;
-    if !measured::is_there(&job.folder, &job.task, &job.ood)
+    if !tested()
         && let Some(end) = evaluate(job, stop)?
     {
         return Ok(end);
     }
-    if !diagnosed {
+    if !diagnosed() {
         let mut diagnose = own()?;
         diagnose.arg("diagnose").arg(&job.folder);
         if let Some(end) = finish(diagnose, job, stop, |_| ())? {
@@ -122,7 +124,8 @@ fn evaluate(job: &Job, stop: &AtomicBool) -> Result<Option<End>, String> {
     }
     let lines = lines.into_inner().unwrap_or_default();
     let changes: Vec<Change> = lines.into_iter().collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-    measured::add(&job.folder, if job.ood.is_empty() { Vec::new() } else { changes })?;
+    let changes = if job.ood.is_empty() { Vec::new() } else { changes };
+    measured::add(&job.folder, Tested { step: saved(&job.folder), changes })?;
     Ok(None)
 }
 
@@ -136,8 +139,10 @@ fn finish(command: Command, job: &Job, stop: &AtomicBool, line: impl Fn(&str) + 
     }
 }
 
-fn is_done(folder: &Path) -> bool {
-    Run::open(folder).is_ok_and(|run| saved(folder) >= run.config.train.steps)
+/// Whether a run has come as far as it should.
+fn is_done(job: &Job) -> bool {
+    let steps = |run: Run| run.config.train.steps.min(job.until.unwrap_or(u64::MAX));
+    Run::open(&job.folder).is_ok_and(|run| saved(&job.folder) >= steps(run))
 }
 
 /// This program again.

@@ -1,4 +1,4 @@
-//! What one run showed: its log, and beside it `label.json` (what it is for) and `changes.json` (returns on changed tasks).
+//! What one run showed: its log, and beside it `label.json` (what it is for) and `tested.json` (returns on changed tasks).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::file::Label;
 
 const LABEL: &str = "label.json";
-const CHANGES: &str = "changes.json";
+const TESTED: &str = "tested.json";
 /// Moments of an episode.
 pub(crate) const FRAMES: &str = "keyframes.svg";
 
@@ -24,6 +24,28 @@ pub(crate) struct Change {
     pub(crate) returns: Vec<f64>,
 }
 
+/// How a run did after so many steps on tasks that it was not trained on. An episode was drawn then, too.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Tested {
+    pub(crate) step: u64,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// One evaluation of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    pub(crate) step: u64,
+    /// The mean over its episodes.
+    #[serde(rename = "return")]
+    pub(crate) gained: f64,
+    /// The area under the curve so far.
+    pub(crate) auc: f64,
+    /// Of training so far, over all resumptions.
+    pub(crate) hours: f64,
+    /// The model's metrics; of those along an index the mean.
+    pub(crate) metrics: BTreeMap<String, f64>,
+}
+
 /// One run, as far as it has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
@@ -31,26 +53,14 @@ pub(crate) struct Measured {
     pub(crate) method: String,
     pub(crate) task: String,
     pub(crate) seed: u64,
-    pub(crate) steps: u64,
     /// Steps that the run is to have.
     pub(crate) of: u64,
-    /// Evaluations: steps and mean returns.
-    pub(crate) curve: Vec<(u64, f64)>,
-    /// Of the last evaluation.
-    #[serde(rename = "return")]
-    pub(crate) gained: Option<f64>,
-    pub(crate) auc: Option<f64>,
-    /// The model's metrics at the last evaluation; of those along an index the mean.
-    pub(crate) metrics: BTreeMap<String, f64>,
-    /// `mse[3]` at each evaluation, and so on.
-    pub(crate) metric_curves: BTreeMap<String, Vec<(u64, f64)>>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) evaluations: Vec<Seen>,
+    pub(crate) tested: Tested,
     /// What `wmc diagnose` found.
     pub(crate) diagnosis: Option<serde_json::Value>,
     /// What starts the same run.
     pub(crate) command: String,
-    /// Hours of training up to the last evaluation, over all resumptions.
-    pub(crate) hours: f64,
 }
 
 /// Says what a run is for. What other experiments that share it have published figures of is kept.
@@ -59,28 +69,38 @@ pub(crate) fn label(folder: &Path, label: &Label) -> Result<(), String> {
     put(&folder.join(LABEL), &Label { paper: label.paper.clone().and(others), ..label.clone() })
 }
 
-/// Adds returns on changed tasks to those that are there.
-pub(crate) fn add(folder: &Path, changes: Vec<Change>) -> Result<(), String> {
-    let mut all: Vec<Change> = get(&folder.join(CHANGES)).unwrap_or_default();
-    for change in changes {
-        match all.iter_mut().find(|c| c.change == change.change) {
+/// Adds returns on changed tasks to those that are there, if these are of the same step.
+pub(crate) fn add(folder: &Path, tested: Tested) -> Result<(), String> {
+    let there: Option<Tested> = get(&folder.join(TESTED)).filter(|t: &Tested| t.step == tested.step);
+    let mut all = there.unwrap_or(Tested { step: tested.step, changes: Vec::new() });
+    for change in tested.changes {
+        match all.changes.iter_mut().find(|c| c.change == change.change) {
             Some(place) => *place = change,
-            None => all.push(change),
+            None => all.changes.push(change),
         }
     }
-    put(&folder.join(CHANGES), &all)
+    put(&folder.join(TESTED), &all)
 }
 
-/// Whether all was measured that is asked for, and drawn.
-pub(crate) fn is_there(folder: &Path, task: &str, ood: &[String]) -> bool {
-    let found: Vec<Change> = get(&folder.join(CHANGES)).unwrap_or_default();
-    let has = |name: &str| found.iter().any(|c| c.change == name);
+/// Whether all was measured that is asked for, and drawn, of what was learnt by this step.
+pub(crate) fn is_there(folder: &Path, step: u64, task: &str, ood: &[String]) -> bool {
+    let Some(found) = get(&folder.join(TESTED)).filter(|t: &Tested| t.step == step) else { return false };
+    let has = |name: &str| found.changes.iter().any(|c| c.change == name);
     let there = |word: &String| match word.as_str() {
         "all" => Perturbation::of_task(task).iter().all(|change| has(&change.to_string())),
         "nominal" => has("nominal"),
         word => Perturbation::parse(word).is_ok_and(|change| has(&change.to_string())),
     };
     folder.join(FRAMES).is_file() && ood.iter().all(there)
+}
+
+/// Whether `wmc diagnose` has looked at what was learnt by this step.
+pub(crate) fn is_diagnosed(folder: &Path, step: u64) -> bool {
+    diagnosis_of(folder).is_some_and(|found| found["step"].as_u64() == Some(step))
+}
+
+fn diagnosis_of(folder: &Path) -> Option<serde_json::Value> {
+    get(&folder.join("diagnosis/diagnosis.json"))
 }
 
 pub(crate) fn label_of(folder: &Path) -> Option<Label> {
@@ -119,43 +139,51 @@ impl Measured {
             method: label_of(&run.folder).map_or_else(|| run.started.model.clone(), |label| label.method),
             task: run.started.task.clone(),
             seed: run.started.seed,
-            steps: 0,
             of: run.config.train.steps,
-            curve: Vec::new(),
-            gained: None,
-            auc: None,
-            metrics: BTreeMap::new(),
-            metric_curves: BTreeMap::new(),
-            changes: get(&run.folder.join(CHANGES)).unwrap_or_default(),
-            diagnosis: get(&run.folder.join("diagnosis/diagnosis.json")),
+            evaluations: Vec::new(),
+            tested: get(&run.folder.join(TESTED)).unwrap_or_default(),
+            diagnosis: diagnosis_of(&run.folder),
             command: command(&run.started),
-            hours: 0.0,
         };
         for line in &lines {
             let Line::Evaluation { evaluation, mean, auc, seconds } = line else { continue };
-            measured.steps = evaluation.step;
-            measured.curve.push((evaluation.step, *mean));
-            (measured.gained, measured.auc) = (Some(*mean), Some(*auc));
-            measured.metrics.clear();
-            for (name, numbers) in &evaluation.metrics {
-                let mean = numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / numbers.len().max(1) as f64;
-                measured.metrics.insert(name.clone(), mean);
-                measured.metric_curves.entry(name.clone()).or_default().push((evaluation.step, mean));
-            }
-            measured.hours = seconds / 3600.0;
+            let mean_of = |numbers: &[f32]| numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / numbers.len().max(1) as f64;
+            measured.evaluations.push(Seen {
+                step: evaluation.step,
+                gained: *mean,
+                auc: *auc,
+                hours: seconds / 3600.0,
+                metrics: evaluation.metrics.iter().map(|(name, numbers)| (name.clone(), mean_of(numbers))).collect(),
+            });
         }
         Ok(measured)
     }
 
-    /// The return of the last evaluation up to a step.
-    pub(crate) fn return_at(&self, step: u64) -> Option<f64> {
-        self.curve.iter().rev().find(|(s, _)| *s <= step).map(|(_, x)| *x)
+    /// The last evaluation.
+    pub(crate) fn last(&self) -> Option<&Seen> {
+        self.evaluations.last()
+    }
+
+    /// The step of the last evaluation.
+    pub(crate) fn steps(&self) -> u64 {
+        self.last().map_or(0, |seen| seen.step)
+    }
+
+    /// The last evaluation up to a step.
+    pub(crate) fn at(&self, step: u64) -> Option<&Seen> {
+        self.evaluations.iter().rev().find(|seen| seen.step <= step)
+    }
+
+    /// Whether returns on changed tasks are of what was learnt by the evaluation at this step.
+    pub(crate) fn was_tested_at(&self, step: u64) -> bool {
+        self.at(self.tested.step).is_some_and(|seen| seen.step == step)
     }
 
     /// The return under each change as a part of the nominal one.
     pub(crate) fn retention(&self) -> Vec<(&str, f64)> {
-        let Some(nominal) = self.changes.iter().find(|c| c.change == "nominal") else { return Vec::new() };
-        let changed = self.changes.iter().filter(|c| c.change != "nominal");
+        let changes = &self.tested.changes;
+        let Some(nominal) = changes.iter().find(|c| c.change == "nominal") else { return Vec::new() };
+        let changed = changes.iter().filter(|c| c.change != "nominal");
         changed.map(|c| (c.change.as_str(), c.mean / nominal.mean)).collect()
     }
 }

@@ -1,13 +1,13 @@
 //! Means and deviations over the seeds of a method on a task.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use runtime::tasks::Perturbation;
 
 use super::file::Paper;
-use super::measured::Measured;
+use super::measured::{Measured, Seen};
 
 /// A mean with the standard deviation of the sample (n - 1); none for a single number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -42,13 +42,12 @@ impl std::fmt::Display for Figure {
     }
 }
 
-/// A method on a task.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A method on a task after so many steps: all runs that have come that far, as they were then.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) method: String,
     pub(crate) task: String,
     pub(crate) seeds: Vec<u64>,
-    /// The fewest that a run has had: returns are compared there.
     pub(crate) steps: u64,
     #[serde(rename = "return")]
     pub(crate) gained: Option<Figure>,
@@ -72,7 +71,8 @@ pub(crate) struct ChangeRow {
     pub(crate) retention: Option<Figure>,
 }
 
-/// Rows in the order in which methods and tasks first come.
+/// Rows in the order in which methods and tasks first come. Where runs of a method have come to different steps there is a row for
+/// each, from the most to the fewest; a run without an evaluation is in none.
 pub(crate) fn rows(runs: &[(Measured, Option<Paper>)]) -> Vec<Row> {
     let mut keys: Vec<(&str, &str)> = Vec::new();
     for (run, _) in runs {
@@ -81,67 +81,67 @@ pub(crate) fn rows(runs: &[(Measured, Option<Paper>)]) -> Vec<Row> {
         }
     }
     keys.sort_by_key(|(task, _)| runs.iter().position(|(r, _)| r.task == *task));
-    keys.into_iter()
-        .map(|(task, method)| {
-            let group: Vec<&(Measured, Option<Paper>)> =
-                runs.iter().filter(|(r, _)| r.task == task && r.method == method).collect();
-            let paper = group.iter().find_map(|(_, paper)| paper.clone()).unwrap_or_default();
-            row(&group.iter().map(|(run, _)| run).collect::<Vec<_>>(), paper)
-        })
-        .collect()
+    let mut rows = Vec::new();
+    for (task, method) in keys {
+        let group = || runs.iter().filter(|(run, _)| run.task == task && run.method == method);
+        let paper = group().find_map(|(_, paper)| paper.clone()).unwrap_or_default();
+        let lengths: BTreeSet<u64> = group().filter_map(|(run, _)| run.last()).map(|seen| seen.step).collect();
+        for steps in lengths.into_iter().rev() {
+            let that_far: Vec<&Measured> = group().map(|(run, _)| run).filter(|run| run.steps() >= steps).collect();
+            let key = Row { task: task.into(), method: method.into(), steps, paper: paper.clone(), ..Row::default() };
+            rows.push(row(key, &that_far));
+        }
+    }
+    rows
 }
 
-fn row(group: &[&Measured], paper: Paper) -> Row {
-    let steps = group.iter().map(|r| r.steps).min().unwrap_or(0);
-    let names = |of: &dyn Fn(&Measured) -> Vec<String>| {
-        let mut all: Vec<String> = Vec::new();
-        for name in group.iter().flat_map(|r| of(r)) {
-            if !all.contains(&name) {
-                all.push(name);
-            }
-        }
-        all
-    };
-    let metric = |name: &str| Figure::of(group.iter().filter_map(|r| r.metrics.get(name).copied()));
+/// Fills the row of these runs.
+fn row(key: Row, group: &[&Measured]) -> Row {
+    let seen: Vec<&Seen> = group.iter().filter_map(|run| run.at(key.steps)).collect();
+    let metric = |name: &str| Figure::of(seen.iter().filter_map(|s| s.metrics.get(name).copied()));
     let relative = |name: &str| {
-        Figure::of(group.iter().filter_map(|r| Some(r.metrics.get(name)? / r.metrics.get("spread").filter(|s| **s > 0.0)?)))
+        Figure::of(seen.iter().filter_map(|s| Some(s.metrics.get(name)? / s.metrics.get("spread").filter(|x| **x > 0.0)?)))
     };
-    let metrics = names(&|r| r.metrics.keys().cloned().collect());
-    // The mean over all changes, seed by seed.
-    let over_changes =
-        |of: &dyn Fn(&Measured) -> Vec<f64>| Figure::of(group.iter().filter_map(|r| Figure::of(of(r)).map(|f| f.mean)));
-    // Over the changes that the task is tested under, if there were all of them: others would not compare.
-    let tested: Vec<String> =
-        group.first().map_or(Vec::new(), |r| Perturbation::of_task(&r.task).iter().map(Perturbation::to_string).collect());
-    let all_of = |found: Vec<(&str, f64)>| -> Vec<f64> {
-        let of = |name: &String| found.iter().find(|(n, _)| n == name).map(|(_, x)| *x);
-        tested.iter().map(of).collect::<Option<_>>().unwrap_or_default()
-    };
-    let changed = |r: &Measured| all_of(r.changes.iter().map(|c| (c.change.as_str(), c.mean)).collect());
-    let kept = |r: &Measured| all_of(r.retention());
-    let mean = ChangeRow { change: "mean".into(), gained: over_changes(&changed), retention: over_changes(&kept) };
-    let change = |change: String| ChangeRow {
-        gained: Figure::of(group.iter().filter_map(|r| r.changes.iter().find(|c| c.change == change).map(|c| c.mean))),
-        retention: Figure::of(group.iter().filter_map(|r| r.retention().into_iter().find(|(c, _)| *c == change).map(|(_, x)| x))),
-        change,
-    };
+    let metrics: BTreeSet<&String> = seen.iter().flat_map(|s| s.metrics.keys()).collect();
+    let errors = metrics.iter().filter(|name| name.starts_with("mse["));
     Row {
-        method: group.first().map_or(String::new(), |r| r.method.clone()),
-        task: group.first().map_or(String::new(), |r| r.task.clone()),
-        seeds: group.iter().map(|r| r.seed).collect(),
-        steps,
-        gained: Figure::of(group.iter().filter_map(|r| r.return_at(steps))),
-        auc: Figure::of(group.iter().filter_map(|r| r.auc)),
-        relative: metrics.iter().filter(|n| n.starts_with("mse[")).filter_map(|n| Some((n.clone(), relative(n)?))).collect(),
-        metrics: metrics.into_iter().filter_map(|n| Some((n.clone(), metric(&n)?))).collect(),
-        changes: names(&|r| r.changes.iter().map(|c| c.change.clone()).collect())
-            .into_iter()
-            .map(change)
-            .chain(mean.gained.is_some().then_some(mean))
-            .collect(),
-        hours: Figure::of(group.iter().map(|r| r.hours)),
-        paper,
+        seeds: group.iter().map(|run| run.seed).collect(),
+        gained: Figure::of(seen.iter().map(|s| s.gained)),
+        auc: Figure::of(seen.iter().map(|s| s.auc)),
+        relative: errors.filter_map(|name| Some((name.to_string(), relative(name)?))).collect(),
+        metrics: metrics.iter().filter_map(|name| Some((name.to_string(), metric(name)?))).collect(),
+        changes: changes(&key.task, &group.iter().copied().filter(|run| run.was_tested_at(key.steps)).collect::<Vec<_>>()),
+        hours: Figure::of(seen.iter().map(|s| s.hours)),
+        ..key
     }
+}
+
+/// Changes of a task in the order in which they first come, and the mean over them.
+fn changes(task: &str, runs: &[&Measured]) -> Vec<ChangeRow> {
+    let mut names: Vec<&str> = Vec::new();
+    for change in runs.iter().flat_map(|run| &run.tested.changes) {
+        if !names.contains(&change.change.as_str()) {
+            names.push(&change.change);
+        }
+    }
+    let change = |name: &str| ChangeRow {
+        change: name.to_string(),
+        gained: Figure::of(runs.iter().filter_map(|r| r.tested.changes.iter().find(|c| c.change == name).map(|c| c.mean))),
+        retention: Figure::of(runs.iter().filter_map(|r| r.retention().into_iter().find(|(c, _)| *c == name).map(|(_, x)| x))),
+    };
+    // Over the changes that the task is tested under, if there were all of them: others would not compare.
+    let all: Vec<String> = Perturbation::of_task(task).iter().map(Perturbation::to_string).collect();
+    let mean_of = |found: Vec<(&str, f64)>| {
+        let of = |name: &String| found.iter().find(|(n, _)| n == name).map(|(_, x)| *x);
+        all.iter().map(of).collect::<Option<Vec<f64>>>().and_then(Figure::of).map(|f| f.mean)
+    };
+    let gained = |r: &&Measured| mean_of(r.tested.changes.iter().map(|c| (c.change.as_str(), c.mean)).collect());
+    let mean = ChangeRow {
+        change: "mean".into(),
+        gained: Figure::of(runs.iter().filter_map(gained)),
+        retention: Figure::of(runs.iter().filter_map(|r| mean_of(r.retention()))),
+    };
+    names.into_iter().map(change).chain(mean.gained.is_some().then_some(mean)).collect()
 }
 
 /// A table for the terminal.
@@ -165,12 +165,12 @@ pub(crate) fn table(rows: &[Row]) -> String {
         ]);
     }
     let mut text = columns(&lines);
-    let mut changed = vec![["task", "method", "change", "return", "retention"].map(String::from)];
+    let mut changed = vec![["task", "method", "steps", "change", "return", "retention"].map(String::from)];
     for row in rows {
         for change in &row.changes {
-            let cells =
-                [&row.task, &row.method, &change.change, &shown(change.gained.as_ref()), &shown(change.retention.as_ref())];
-            changed.push(cells.map(String::clone));
+            let steps = row.steps.to_string();
+            let (gained, kept) = (shown(change.gained.as_ref()), shown(change.retention.as_ref()));
+            changed.push([row.task.clone(), row.method.clone(), steps, change.change.clone(), gained, kept]);
         }
     }
     if changed.len() > 1 {
@@ -192,27 +192,28 @@ fn columns<const N: usize>(lines: &[[String; N]]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measured::Change;
+    use super::super::measured::{Change, Tested};
     use super::*;
 
-    fn run(method: &str, task: &str, seed: u64, gained: f64, changes: &[(&str, f64)]) -> (Measured, Option<Paper>) {
+    /// A run that was evaluated at the steps 100, 200 and so on.
+    fn run(method: &str, task: &str, seed: u64, gained: &[f64], changes: &[(&str, f64)]) -> (Measured, Option<Paper>) {
         let change = |(change, mean): &(&str, f64)| Change { change: change.to_string(), mean: *mean, returns: vec![*mean] };
-        let metrics = BTreeMap::from([("mse[3]".to_string(), 2.0 * gained), ("spread".to_string(), 4.0)]);
+        let seen = |(i, gained): (usize, &f64)| Seen {
+            step: 100 * (i as u64 + 1),
+            gained: *gained,
+            auc: gained / 2.0,
+            hours: 0.5 * (i as f64 + 1.0),
+            metrics: BTreeMap::from([("mse[3]".to_string(), 2.0 * gained), ("spread".to_string(), 4.0)]),
+        };
         let measured = Measured {
             method: method.into(),
             task: task.into(),
             seed,
-            steps: 100 + seed,
             of: 200,
-            curve: vec![(100, 0.0), (107, gained), (100 + seed, gained)],
-            gained: Some(gained),
-            auc: Some(gained / 2.0),
-            metrics,
-            metric_curves: BTreeMap::new(),
-            changes: changes.iter().map(change).collect(),
+            evaluations: gained.iter().enumerate().map(seen).collect(),
+            tested: Tested { step: 100 * gained.len() as u64 + 3, changes: changes.iter().map(change).collect() },
             diagnosis: None,
             command: String::new(),
-            hours: 0.5,
         };
         (measured, None)
     }
@@ -235,15 +236,16 @@ mod tests {
         };
         let (one, other) = (changed(10.0, 5.0, 10.0), changed(20.0, 18.0, 20.0));
         let runs = [
-            run("A", "pendulum_swingup", 7, 10.0, &one),
-            run("B", "pendulum_swingup", 7, 1.0, &[]),
-            run("A", "y", 7, 2.0, &[]),
-            run("A", "pendulum_swingup", 8, 20.0, &other),
+            run("A", "pendulum_swingup", 7, &[0.0, 10.0], &one),
+            run("B", "pendulum_swingup", 7, &[0.0, 1.0], &[]),
+            run("A", "y", 7, &[0.0, 2.0], &[]),
+            run("A", "pendulum_swingup", 8, &[0.0, 20.0], &other),
+            run("C", "y", 7, &[], &[]),
         ];
         let rows = rows(&runs);
         let names: Vec<(&str, &str)> = rows.iter().map(|r| (r.task.as_str(), r.method.as_str())).collect();
         assert_eq!(names, [("pendulum_swingup", "A"), ("pendulum_swingup", "B"), ("y", "A")]);
-        assert_eq!((&rows[0].seeds, rows[0].steps, rows[0].gained.unwrap().mean), (&vec![7, 8], 107, 15.0));
+        assert_eq!((&rows[0].seeds, rows[0].steps, rows[0].gained.unwrap().mean), (&vec![7, 8], 200, 15.0));
         let changed = &rows[0].changes[1];
         assert_eq!((changed.gained.unwrap().mean, changed.retention.unwrap().mean), (11.5, 0.7));
         let mean = &rows[0].changes[6];
@@ -253,5 +255,19 @@ mod tests {
         assert_eq!(rows[0].relative["mse[3]"].mean, 7.5);
         let text = table(&rows);
         assert!(text.contains("mass=0.7") && text.contains("0.70 ± 0.28"), "{text}");
+    }
+
+    #[test]
+    fn runs_that_came_further_are_a_row_of_their_own_and_what_they_were_before_is_in_the_other() {
+        let changed = [("nominal", 8.0), ("delay=2", 4.0)];
+        let runs = [run("A", "y", 7, &[2.0, 9.0], &changed), run("A", "y", 8, &[4.0], &[("nominal", 4.0), ("delay=2", 3.0)])];
+        let rows = rows(&runs);
+        let of = |row: &Row| (row.steps, row.seeds.clone(), row.gained.unwrap().mean, row.hours.unwrap().mean);
+        assert_eq!(of(&rows[0]), (200, vec![7], 9.0, 1.0));
+        assert_eq!(of(&rows[1]), (100, vec![7, 8], 3.0, 0.5));
+        assert_eq!((rows.len(), rows[1].metrics["mse[3]"].mean, rows[1].auc.unwrap().mean), (2, 6.0, 1.5));
+        // Changed tasks are where they were tested.
+        let kept = |row: &Row| row.changes[1].retention.unwrap();
+        assert_eq!((kept(&rows[0]).mean, kept(&rows[1]).mean, kept(&rows[1]).n), (0.5, 0.75, 1));
     }
 }

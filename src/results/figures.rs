@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Results;
 use crate::experiment::file::plain;
-use crate::experiment::measured::FRAMES;
+use crate::experiment::measured::{FRAMES, Measured};
 use crate::experiment::summary::Row;
 use crate::figures::bars::{self, Group};
 use crate::figures::lines::{self, Axes, Curve, LEARNING, Point};
@@ -20,9 +20,10 @@ pub(crate) struct Figure {
 /// The learning curves of a task.
 pub(crate) fn learning(results: &Results, task: &str) -> Figure {
     let curve = |row: &Row| {
-        let runs = results.runs.iter().filter(|(r, _)| r.task == task && r.method == row.method);
-        let points = |curve: &[(u64, f64)]| curve.iter().map(|(step, x)| (*step as f64, *x)).collect();
-        Curve::of(row.method.clone(), &runs.map(|(run, _)| points(&run.curve)).collect::<Vec<_>>())
+        let own = |run: &Measured| run.task == task && run.method == row.method && run.steps() >= row.steps;
+        let points = |run: &Measured| run.evaluations.iter().map(|seen| (seen.step as f64, seen.gained)).collect();
+        let runs = results.runs.iter().filter(|(run, _)| own(run));
+        Curve::of(row.method.clone(), &runs.map(|(run, _)| points(run)).collect::<Vec<_>>())
     };
     let curves: Vec<Curve> = results.of_task(task).map(curve).collect();
     Figure {
@@ -37,7 +38,7 @@ pub(crate) fn rollouts(results: &Results, task: &str) -> Option<Figure> {
     let curve = |row: &Row| {
         let mut points: Vec<Point> = row.relative.iter().filter_map(|(name, figure)| point(name, figure)).collect();
         points.sort_by(|a, b| a.at.total_cmp(&b.at));
-        (!points.is_empty()).then(|| Curve { name: row.method.clone(), points })
+        (!points.is_empty()).then(|| Curve { name: results.name(row), points })
     };
     let curves: Vec<Curve> = results.of_task(task).filter_map(curve).collect();
     (!curves.is_empty()).then(|| Figure {
@@ -57,7 +58,7 @@ fn point(name: &str, figure: &crate::experiment::summary::Figure) -> Option<Poin
 
 /// Returns on changed tasks; none where nothing was changed.
 pub(crate) fn changes(results: &Results, task: &str) -> Option<Figure> {
-    let rows: Vec<&Row> = results.of_task(task).collect();
+    let rows: Vec<&Row> = results.of_task(task).filter(|row| !row.changes.is_empty()).collect();
     let mut changes: Vec<&str> = Vec::new();
     for change in rows.iter().flat_map(|r| &r.changes) {
         if !changes.contains(&change.change.as_str()) {
@@ -72,7 +73,7 @@ pub(crate) fn changes(results: &Results, task: &str) -> Option<Figure> {
         Some((figure.mean, figure.std.unwrap_or(0.0)))
     };
     let group = |change: &&str| Group { name: change.to_string(), bars: rows.iter().map(|row| height(row, change)).collect() };
-    let names: Vec<String> = rows.iter().map(|r| r.method.clone()).collect();
+    let names: Vec<String> = rows.iter().map(|row| results.name(row)).collect();
     Some(Figure {
         name: format!("changes-{task}"),
         caption: "Return without further training on the task as it is and as it was changed; lines of one deviation over seeds."
@@ -87,7 +88,8 @@ pub(crate) fn episodes(results: &Results, task: &str, kept: Option<&Path>) -> Ve
     let mut found = Vec::new();
     for method in results.methods() {
         let own = results.runs.iter().zip(&results.folders).filter(|((r, _), _)| r.task == task && r.method == method);
-        let best = own.max_by(|((a, _), _), ((b, _), _)| a.gained.unwrap_or(f64::MIN).total_cmp(&b.gained.unwrap_or(f64::MIN)));
+        let gained = |run: &Measured| run.last().map_or(f64::MIN, |seen| seen.gained);
+        let best = own.max_by(|((a, _), _), ((b, _), _)| gained(a).total_cmp(&gained(b)));
         let Some(((run, _), folder)) = best else { continue };
         let name = format!("episode-{}-{task}", plain(method));
         let drawn = folder.as_ref().map(|f| f.join(FRAMES)).or_else(|| Some(kept?.join(format!("{name}.svg"))));

@@ -51,7 +51,8 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
     }
     for ((run, _), from) in results.runs.iter().zip(&results.folders) {
         let Some(found) = &run.diagnosis else { continue };
-        let _ = writeln!(text, "## Energy: {} on {}, seed {}\n", run.method, run.task, run.seed);
+        let title = format!("{} on {}, seed {}, {} decisions", run.method, run.task, run.seed, found["step"]);
+        let _ = writeln!(text, "## Energy: {title}\n");
         for (head, rows) in energy::tables(found) {
             text += &table(&head, &rows);
         }
@@ -66,7 +67,7 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
     }
     text += "## Commands\n\nEach run by itself; `wmc experiment` starts them in turn.\n\n```sh\n";
     for (run, _) in &results.runs {
-        let _ = writeln!(text, "{}    # {}: {} of {} decisions", run.command, run.method, run.steps, run.of);
+        let _ = writeln!(text, "{}    # {}: {} of {} decisions", run.command, run.method, run.steps(), run.of);
     }
     text += "```\n";
     (text, all)
@@ -95,7 +96,7 @@ fn returns(results: &Results) -> String {
     };
     let head = ["task", "method", "paper", "ours", "area under the curve", "seeds", "decisions", "hours"];
     let note = "Returns of the last evaluation, rewards averaged over the action repeat; means over seeds with the standard deviation of the sample. The paper's are \
-                at 100,000 decisions. Hours are those of one run.\n\n";
+                at 100,000 decisions. Where runs have come to different decisions there is a row for each, with all runs that came that far. Hours are those of one run.\n\n";
     format!("## Returns\n\n{note}{}", table(&head, &results.rows.iter().map(row).collect::<Vec<_>>()))
 }
 
@@ -106,6 +107,7 @@ fn errors(results: &Results) -> String {
             rows.push(vec![
                 row.task.clone(),
                 row.method.clone(),
+                row.steps.to_string(),
                 format!("`{name}`"),
                 published(row.paper.metrics.get(name).and_then(|tasks| tasks.get(&row.task))),
                 shown(row.metrics.get(name)),
@@ -113,7 +115,7 @@ fn errors(results: &Results) -> String {
             ]);
         }
     }
-    let head = ["task", "method", "metric", "paper", "ours", "divided by the latent's variance"];
+    let head = ["task", "method", "decisions", "metric", "paper", "ours", "divided by the latent's variance"];
     if rows.is_empty() { String::new() } else { format!("## Imagined against real\n\n{}", table(&head, &rows)) }
 }
 
@@ -124,6 +126,7 @@ fn changes(results: &Results) -> String {
             rows.push(vec![
                 row.task.clone(),
                 row.method.clone(),
+                row.steps.to_string(),
                 change.change.clone(),
                 published(row.paper.ood.get(&change.change).and_then(|tasks| tasks.get(&row.task))),
                 shown(change.gained.as_ref()),
@@ -131,6 +134,6 @@ fn changes(results: &Results) -> String {
             ]);
         }
     }
-    let head = ["task", "method", "change", "paper", "ours", "retention"];
+    let head = ["task", "method", "decisions", "change", "paper", "ours", "retention"];
     if rows.is_empty() { String::new() } else { format!("## Changed tasks\n\n{}", table(&head, &rows)) }
 }

@@ -102,6 +102,12 @@ impl Results {
     pub(crate) fn of_task(&self, task: &str) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.task == task)
     }
+
+    /// What a row is called beside others of its task: its method, with the decisions where there are several of that.
+    pub(crate) fn name(&self, row: &Row) -> String {
+        let several = self.of_task(&row.task).filter(|other| other.method == row.method).count() > 1;
+        if several { format!("{} at {}", row.method, row.steps) } else { row.method.clone() }
+    }
 }
 
 /// The folder itself where it is a run, or else those in it that have a log.

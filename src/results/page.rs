@@ -74,8 +74,8 @@ fn returns(results: &Results) -> String {
     };
     let rows: Vec<Vec<String>> = results.rows.iter().map(row).collect();
     let head = ["task", "method", "return", "paper", "area under the curve", "seeds", "decisions", "hours"];
-    let note = "<p>Means over seeds with the standard deviation of the sample. The return is that of the last evaluation; rewards are averaged over the action repeat, \
-                unless the run says otherwise. The area is the trapezoid of the evaluations' returns over decisions, divided by the decisions.</p>\n";
+    let note = "<p>Means over seeds with the standard deviation of the sample. The return is that of the last evaluation; where runs have come to different decisions there is a row for \
+                each, with all runs that came that far. Rewards are averaged over the action repeat, unless the run says otherwise. The area is the trapezoid of the evaluations' returns over decisions, divided by the decisions.</p>\n";
     table(&head, &rows) + note
 }
 
@@ -85,7 +85,9 @@ fn areas(results: &Results) -> String {
         return String::new();
     }
     let row = |method: &&str| {
-        let own: Vec<&Row> = results.rows.iter().filter(|r| r.method == **method).collect();
+        // The longest runs on each task.
+        let longest = |task: &&str| results.of_task(task).find(|row| row.method == **method);
+        let own: Vec<&Row> = results.tasks().iter().filter_map(longest).collect();
         let mean = Number::of(own.iter().filter_map(|r| r.auc.map(|auc| auc.mean))).map(|n| format!("{:.1}", n.mean));
         let paper = own.iter().find_map(|r| r.paper.auc.get("mean"));
         vec![method.to_string(), own.len().to_string(), mean.unwrap_or_else(|| "–".into()), published(paper)]
@@ -105,6 +107,7 @@ fn errors(results: &Results) -> String {
             rows.push(vec![
                 row.task.clone(),
                 row.method.clone(),
+                row.steps.to_string(),
                 name.to_string(),
                 shown(row.metrics.get(*name)),
                 published(row.paper.metrics.get(*name).and_then(|tasks| tasks.get(&row.task))),
@@ -117,7 +120,7 @@ fn errors(results: &Results) -> String {
     }
     let note = "<p><code>mse[k]</code> is the squared error of the latent after k imagined steps, summed over its coordinates, each method in its own latent; divided by the variance \
                 (also summed) it can be compared between methods. <code>mse6</code> is that of six steps for each coordinate.</p>\n";
-    table(&["task", "method", "metric", "error", "paper", "error / variance"], &rows) + note
+    table(&["task", "method", "decisions", "metric", "error", "paper", "error / variance"], &rows) + note
 }
 
 fn changes(results: &Results, task: &str) -> String {
@@ -126,6 +129,7 @@ fn changes(results: &Results, task: &str) -> String {
         for change in &row.changes {
             rows.push(vec![
                 row.method.clone(),
+                row.steps.to_string(),
                 change.change.clone(),
                 shown(change.gained.as_ref()),
                 published(row.paper.ood.get(&change.change).and_then(|tasks| tasks.get(task))),
@@ -133,7 +137,7 @@ fn changes(results: &Results, task: &str) -> String {
             ]);
         }
     }
-    if rows.is_empty() { String::new() } else { table(&["method", "change", "return", "paper", "retention"], &rows) }
+    if rows.is_empty() { String::new() } else { table(&["method", "decisions", "change", "return", "paper", "retention"], &rows) }
 }
 
 /// What `wmc diagnose` has left in the folders of runs.
@@ -141,7 +145,8 @@ fn diagnoses(results: &Results) -> String {
     let mut text = String::new();
     for ((run, _), folder) in results.runs.iter().zip(&results.folders) {
         let Some(found) = &run.diagnosis else { continue };
-        let _ = writeln!(text, "<h2>Energy of {} on {}, seed {}</h2>", escaped(&run.method), escaped(&run.task), run.seed);
+        let title = format!("{} on {}, seed {}, {} decisions", run.method, run.task, run.seed, found["step"]);
+        let _ = writeln!(text, "<h2>Energy of {}</h2>", escaped(&title));
         for (head, rows) in energy::tables(found) {
             text += &table(&head, &rows);
         }
@@ -180,10 +185,10 @@ fn runs(results: &Results) -> String {
             run.method.clone(),
             run.task.clone(),
             run.seed.to_string(),
-            format!("{} of {}", run.steps, run.of),
-            number(run.gained),
-            number(run.auc),
-            format!("{:.2}", run.hours),
+            format!("{} of {}", run.steps(), run.of),
+            number(run.last().map(|seen| seen.gained)),
+            number(run.last().map(|seen| seen.auc)),
+            format!("{:.2}", run.last().map_or(0.0, |seen| seen.hours)),
         ]
     };
     let rows: Vec<Vec<String>> = results.runs.iter().map(row).collect();
