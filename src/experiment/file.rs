@@ -86,6 +86,8 @@ pub(crate) struct Paper {
     pub(crate) ood: BTreeMap<String, BTreeMap<String, f64>>,
     /// The area under the curve, by task or as `mean` over all.
     pub(crate) auc: BTreeMap<String, f64>,
+    /// What a diagnosis finds, by figure and task: `drift` without action as a part, `sign`, `size`, `lift_area`, `best_lift`.
+    pub(crate) energy: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 impl Paper {
@@ -96,7 +98,7 @@ impl Paper {
         };
         add(&mut self.returns, other.returns);
         add(&mut self.auc, other.auc);
-        for (own, other) in [(&mut self.metrics, other.metrics), (&mut self.ood, other.ood)] {
+        for (own, other) in [(&mut self.metrics, other.metrics), (&mut self.ood, other.ood), (&mut self.energy, other.energy)] {
             other.into_iter().for_each(|(key, tasks)| add(own.entry(key).or_default(), tasks));
         }
         self

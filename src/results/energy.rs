@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::experiment::file::Paper;
+
 /// A head and its rows.
 pub(crate) type Table = (Vec<&'static str>, Vec<Vec<String>>);
 
@@ -20,18 +22,31 @@ pub(crate) fn percent(value: &Value) -> String {
     value.as_f64().map_or("–".into(), |x| format!("{:.1} %", 100.0 * x))
 }
 
-/// Drifts, the coupling of action and energy, the terms of a step, its expansion: those that there are.
-pub(crate) fn tables(found: &Value) -> Vec<Table> {
+/// Drifts, the coupling of action and energy, the terms of a step, its expansion: those that there are, with what was published on the
+/// same task.
+pub(crate) fn tables(found: &Value, paper: &Paper) -> Vec<Table> {
+    let published =
+        |figure: &str| Value::from(paper.energy.get(figure).and_then(|tasks| tasks.get(found["task"].as_str()?)).copied());
     let drift = |(name, key): (&str, &str)| {
         let of = |whose: &str| [number(&found[key][whose]["absolute"]), percent(&found[key][whose]["relative"])];
         std::iter::once(name.to_string()).chain(of("model")).chain(of("simulator")).collect()
     };
-    let mut all: Vec<Table> =
-        vec![(vec!["episodes", "model's drift", "of |H(0)|", "simulator's drift", "of |H(0)|"], KINDS.map(drift).to_vec())];
+    let mut drifts: Vec<Vec<String>> = KINDS.map(drift).to_vec();
+    if !published("drift").is_null() {
+        let cells = ["no action, published", "–", &percent(&published("drift")), "–", "–"];
+        drifts.insert(1, cells.map(String::from).to_vec());
+    }
+    let mut all: Vec<Table> = vec![(vec!["episodes", "model's drift", "of |H(0)|", "simulator's drift", "of |H(0)|"], drifts)];
     let coupling = &found["coupling"];
     if coupling.is_object() {
-        let head = vec!["corr(sign dH, push)", "corr(|dH|, |push|)", "lift area", "best lift"];
-        all.push((head, vec![["sign", "size", "lift_area", "best_lift"].map(|key| number(&coupling[key])).to_vec()]));
+        let head = vec!["", "corr(sign dH, push)", "corr(|dH|, |push|)", "lift area", "best lift"];
+        let keys = ["sign", "size", "lift_area", "best_lift"];
+        let line = |name: &str, numbers: [String; 4]| std::iter::once(name.to_string()).chain(numbers).collect::<Vec<String>>();
+        let mut rows = vec![line("ours", keys.map(|key| number(&coupling[key])))];
+        if keys.iter().any(|key| !published(key).is_null()) {
+            rows.push(line("published", keys.map(|key| number(&published(key)))));
+        }
+        all.push((head, rows));
     }
     let Some(stability) = found["stability"].as_object() else { return all };
     let terms = |(kind, of): (&String, &Value)| {
@@ -59,4 +74,21 @@ pub(crate) fn tables(found: &Value) -> Vec<Table> {
 /// Files beside the diagnosis, and what they show.
 pub(crate) fn figures(found: &Value) -> Vec<(&str, &str)> {
     found["figures"].as_array().into_iter().flatten().filter_map(|f| Some((f[0].as_str()?, f[1].as_str()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_figures_stand_below_ours_on_the_task_that_they_are_of() {
+        let paper: Paper = toml::from_str("[energy]\ndrift = { a = 0.01 }\nsign = { a = 0.757 }").unwrap();
+        let found = |task: &str| serde_json::json!({ "task": task, "without_action": { "model": { "absolute": 0.5, "relative": 0.125 } }, "coupling": { "sign": 0.25 } });
+        let on_a = tables(&found("a"), &paper);
+        assert_eq!(on_a[0].1[0], ["no action", "0.5000", "12.5 %", "–", "–"]);
+        assert_eq!(on_a[0].1[1], ["no action, published", "–", "1.0 %", "–", "–"]);
+        assert_eq!(on_a[1].1, [["ours", "0.2500", "–", "–", "–"], ["published", "0.7570", "–", "–", "–"]]);
+        let on_b = tables(&found("b"), &paper);
+        assert_eq!((on_b[0].1.len(), on_b[1].1.len()), (3, 1));
+    }
 }

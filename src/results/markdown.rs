@@ -6,7 +6,7 @@ use std::path::Path;
 use super::figures::{self, Figure};
 use super::page::{published, shown};
 use super::{Results, Row, energy};
-use crate::experiment::file::plain;
+use crate::experiment::file::{Paper, plain};
 
 /// Of a diagnosis, the figures that a repository keeps.
 const KEPT: [&str; 9] = [
@@ -49,11 +49,11 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
             all.push(figure);
         }
     }
-    for ((run, _), from) in results.runs.iter().zip(&results.folders) {
+    for ((run, paper), from) in results.runs.iter().zip(&results.folders) {
         let Some(found) = &run.diagnosis else { continue };
         let title = format!("{} on {}, seed {}, {} decisions", run.method, run.task, run.seed, found["step"]);
         let _ = writeln!(text, "## Energy: {title}\n");
-        for (head, rows) in energy::tables(found) {
+        for (head, rows) in energy::tables(found, paper.as_ref().unwrap_or(&Paper::default())) {
             text += &table(&head, &rows);
         }
         for (file, caption) in energy::figures(found) {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::figures::{self, Figure};
 use super::{Results, Row};
 use super::{energy, kernels};
+use crate::experiment::file::Paper;
 use crate::experiment::summary::Figure as Number;
 use crate::explain::count;
 use crate::figures::escaped;
@@ -143,11 +144,11 @@ fn changes(results: &Results, task: &str) -> String {
 /// What `wmc diagnose` has left in the folders of runs.
 fn diagnoses(results: &Results) -> String {
     let mut text = String::new();
-    for ((run, _), folder) in results.runs.iter().zip(&results.folders) {
+    for ((run, paper), folder) in results.runs.iter().zip(&results.folders) {
         let Some(found) = &run.diagnosis else { continue };
         let title = format!("{} on {}, seed {}, {} decisions", run.method, run.task, run.seed, found["step"]);
         let _ = writeln!(text, "<h2>Energy of {}</h2>", escaped(&title));
-        for (head, rows) in energy::tables(found) {
+        for (head, rows) in energy::tables(found, paper.as_ref().unwrap_or(&Paper::default())) {
             text += &table(&head, &rows);
         }
         for (file, caption) in energy::figures(found) {
