@@ -6,7 +6,7 @@ use std::path::Path;
 use super::figures::{self, Figure};
 use super::page::{published, shown};
 use super::{Results, Row, energy};
-use crate::experiment::file::{Paper, plain};
+use crate::experiment::file::plain;
 
 /// Of a diagnosis, the figures that a repository keeps.
 const KEPT: [&str; 9] = [
@@ -51,9 +51,8 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
     }
     for ((run, paper), from) in results.runs.iter().zip(&results.folders) {
         let Some(found) = &run.diagnosis else { continue };
-        let title = format!("{} on {}, seed {}, {} decisions", run.method, run.task, run.seed, found["step"]);
-        let _ = writeln!(text, "## Energy: {title}\n");
-        for (head, rows) in energy::tables(found, paper.as_ref().unwrap_or(&Paper::default())) {
+        let _ = writeln!(text, "## Energy: {}\n", energy::title(run, found));
+        for (head, rows) in energy::tables(found, paper.as_ref()) {
             text += &table(&head, &rows);
         }
         for (file, caption) in energy::figures(found) {
@@ -67,7 +66,8 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
     }
     text += "## Commands\n\nEach run by itself; `wmc experiment` starts them in turn.\n\n```sh\n";
     for (run, _) in &results.runs {
-        let _ = writeln!(text, "{}    # {}: {} of {} decisions", run.command, run.method, run.steps(), run.of);
+        let until = if run.steps() < run.of { format!(" --until {}", run.steps()) } else { String::new() };
+        let _ = writeln!(text, "{}{until}    # {}: {} of {} decisions", run.command, run.method, run.steps(), run.of);
     }
     text += "```\n";
     (text, all)

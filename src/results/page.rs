@@ -5,7 +5,6 @@ use std::fmt::Write;
 use super::figures::{self, Figure};
 use super::{Results, Row};
 use super::{energy, kernels};
-use crate::experiment::file::Paper;
 use crate::experiment::summary::Figure as Number;
 use crate::explain::count;
 use crate::figures::escaped;
@@ -146,9 +145,8 @@ fn diagnoses(results: &Results) -> String {
     let mut text = String::new();
     for ((run, paper), folder) in results.runs.iter().zip(&results.folders) {
         let Some(found) = &run.diagnosis else { continue };
-        let title = format!("{} on {}, seed {}, {} decisions", run.method, run.task, run.seed, found["step"]);
-        let _ = writeln!(text, "<h2>Energy of {}</h2>", escaped(&title));
-        for (head, rows) in energy::tables(found, paper.as_ref().unwrap_or(&Paper::default())) {
+        let _ = writeln!(text, "<h2>Energy of {}</h2>", escaped(&energy::title(run, found)));
+        for (head, rows) in energy::tables(found, paper.as_ref()) {
             text += &table(&head, &rows);
         }
         for (file, caption) in energy::figures(found) {
