@@ -91,33 +91,56 @@ fn a_run_that_fails_is_told_and_the_others_are_measured() {
     refuses(wmc(&["report"]).arg(&nothing), &["there are no runs"]);
 }
 
-/// Opens a page in a headless Chromium, where there is one: tables and figures are there and visible, and nothing complains.
-fn opens(page: &Path) {
+/// Opens a page in a headless Chromium as narrow as a phone. None where there is no Chromium and none is required; otherwise the
+/// title that the page ends up with, and what its console was told.
+fn browse(page: &Path) -> Option<(String, Vec<String>)> {
     let profile = tempfile::tempdir().unwrap();
-    let probe = page.with_extension("probe.html");
-    let script = "<script>addEventListener('error', e => document.title = 'error ' + e.message);\
-        addEventListener('load', () => { const seen = e => e.getBoundingClientRect().width > 100;\
-        document.title = [...document.querySelectorAll('table')].filter(seen).length + ' tables ' +\
-        [...document.querySelectorAll('figure svg')].filter(seen).length + ' figures ' +\
-        (document.documentElement.scrollWidth <= innerWidth ? 'fits' : 'too wide'); });</script>";
-    fs::write(&probe, fs::read_to_string(page).unwrap().replace("</title>", &format!("</title>{script}"))).unwrap();
     let mut command = Command::new("chromium");
-    command.args([
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--window-size=390,844",
-        "--virtual-time-budget=2000",
-        "--dump-dom",
-    ]);
-    command.arg(format!("--user-data-dir={}", profile.path().display())).arg(format!("file://{}", probe.display()));
-    let Ok(output) = command.output() else {
-        eprintln!("SKIPPED, there is no chromium");
-        return;
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]);
+    command.args(["--disable-component-update", "--disable-sync", "--enable-logging=stderr"]);
+    command.args(["--window-size=390,844", "--virtual-time-budget=2000", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", profile.path().display())).arg(format!("file://{}", page.display()));
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) if std::env::var_os("REQUIRE_CHROMIUM").is_some() => panic!("chromium: {error}"),
+        Err(_) => {
+            eprintln!("SKIPPED, there is no chromium");
+            return None;
+        }
     };
     let dom = text(&output.stdout);
     let title = dom.split("<title>").nth(1).and_then(|t| t.split("</title>").next()).unwrap_or("no page");
-    assert!(title.ends_with("figures fits") && !title.starts_with('0'), "{title}: {}", text(&output.stderr));
+    let told = text(&output.stderr);
+    Some((title.to_string(), told.lines().filter(|l| l.contains(":CONSOLE")).map(String::from).collect()))
+}
+
+/// A page opens: tables and figures are there and visible, it is no wider than the window, and nothing complains.
+fn opens(page: &Path) {
+    let probe = page.with_extension("probe.html");
+    let script = "<script>addEventListener('load', () => { const seen = e => e.getBoundingClientRect().width > 100;\
+        document.title = [...document.querySelectorAll('table')].filter(seen).length + ' tables ' +\
+        [...document.querySelectorAll('figure svg')].filter(seen).length + ' figures ' +\
+        (document.documentElement.scrollWidth <= innerWidth ? 'fits' : 'too wide'); });</script>";
+    let html = fs::read_to_string(page).unwrap();
+    fs::write(&probe, html.replace("</title>", &format!("</title>{script}"))).unwrap();
+    let Some((title, told)) = browse(&probe) else { return };
+    let (tables, figures) = (html.matches("<table>").count(), html.matches("<figure").count());
+    let hidden = html.matches("<details>").count();
+    assert!(tables > hidden && figures > 0);
+    // Tables of kernels are folded away.
+    assert_eq!(title, format!("{} tables {figures} figures fits", tables - hidden));
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn a_page_that_complains_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, script) in [("told", "console.error('told')"), ("thrown", "throw Error('thrown')"), ("missing", "missing()")] {
+        let page = folder.path().join(format!("{name}.html"));
+        fs::write(&page, format!("<!doctype html><title>{name}</title><script>{script}</script>")).unwrap();
+        let Some((title, told)) = browse(&page) else { return };
+        assert!(title == name && told.len() == 1 && told[0].contains(name), "{title}: {told:?}");
+    }
 }
 
 #[test]
@@ -299,6 +322,10 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     assert!(again.contains("results/episode-sac-cartpole_swingup.svg"), "{again}");
     let tables = |text: &str| text.lines().filter(|l| l.starts_with('|')).map(String::from).collect::<Vec<_>>();
     assert_eq!(tables(&first), tables(&again));
+    // A run that is given twice counts once.
+    let both = [folder.path().join("results/results.json"), out];
+    ends(wmc(&["report", "--markdown"]).arg(&place).args(both), 0);
+    assert_eq!(tables(&first), tables(&fs::read_to_string(&place).unwrap()));
 }
 
 #[test]

@@ -115,6 +115,10 @@ pub(crate) struct Episodes {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Threads; otherwise as many as the machine has. Results are the same for any number
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+
     #[command(flatten)]
     pub(crate) place: Place,
 }

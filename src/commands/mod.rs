@@ -116,6 +116,7 @@ fn open_run(path: &Path, out: &mut Output) -> Option<Run> {
 fn open_episodes(of: &Episodes, out: &mut Output) -> Option<Run> {
     let mut run = open_run(&of.run, out)?;
     run.config.compute.device = of.place.choose(out)?;
+    run.config.compute.threads = of.threads.unwrap_or(run.config.compute.threads);
     Some(run)
 }
 

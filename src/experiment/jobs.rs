@@ -75,8 +75,9 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
         fs::remove_dir_all(&job.folder).map_err(|e| format!("{}: {e}", job.folder.display()))?;
     }
     if !there || !is_done(job) {
-        let mut train = own()?;
-        train.args(["train", "--json", "--threads", &threads.to_string()]);
+        let labelled = AtomicBool::new(false);
+        let mut train = own("train", threads)?;
+        train.arg("--json");
         match there {
             true => train.arg("--resume").arg(&job.folder),
             false => train.args(&job.arguments).arg("--out").arg(&job.folder),
@@ -85,25 +86,24 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
         let line = |line: &str| {
             let step = serde_json::from_str::<serde_json::Value>(line).ok().and_then(|line| line["step"].as_u64());
             step.into_iter().for_each(at_step);
+            // It may be reported before it has come to its end.
+            if !labelled.swap(true, Ordering::Relaxed) {
+                let _ = measured::label(&job.folder, &job.label);
+            }
         };
-        let end = finish(train, job, stop, line);
-        // Also of one that did not come to its end: it may be reported.
-        if job.folder.join("run.json").is_file() {
-            measured::label(&job.folder, &job.label)?;
-        }
-        if let Some(end) = end? {
+        if let Some(end) = finish(train, job, stop, line)? {
             return Ok(end);
         }
     }
     measured::label(&job.folder, &job.label)?;
     if !tested()
-        && let Some(end) = evaluate(job, stop)?
+        && let Some(end) = evaluate(job, threads, stop)?
     {
         return Ok(end);
     }
     if !diagnosed() {
-        let mut diagnose = own()?;
-        diagnose.arg("diagnose").arg(&job.folder);
+        let mut diagnose = own("diagnose", threads)?;
+        diagnose.arg(&job.folder);
         if let Some(end) = finish(diagnose, job, stop, |_| ())? {
             return Ok(end);
         }
@@ -113,9 +113,9 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
 }
 
 /// Returns on the task as it was changed, and a drawing of an episode.
-fn evaluate(job: &Job, stop: &AtomicBool) -> Result<Option<End>, String> {
-    let mut eval = own()?;
-    eval.args(["eval", "--json", "--frames"]).arg(job.folder.join(measured::FRAMES)).arg(&job.folder);
+fn evaluate(job: &Job, threads: usize, stop: &AtomicBool) -> Result<Option<End>, String> {
+    let mut eval = own("eval", threads)?;
+    eval.args(["--json", "--frames"]).arg(job.folder.join(measured::FRAMES)).arg(&job.folder);
     eval.args(job.ood.iter().flat_map(|change| ["--ood", change]));
     let lines = Mutex::new(Vec::new());
     let keep = |line: &str| _ = lines.lock().map(|mut all| all.push(serde_json::from_str::<Change>(line)));
@@ -145,9 +145,12 @@ fn is_done(job: &Job) -> bool {
     Run::open(&job.folder).is_ok_and(|run| saved(&job.folder) >= steps(run))
 }
 
-/// This program again.
-fn own() -> Result<Command, String> {
-    std::env::current_exe().map(Command::new).map_err(|e| format!("cannot find this program again: {e}"))
+/// Another command of this program.
+fn own(name: &str, threads: usize) -> Result<Command, String> {
+    let program = std::env::current_exe().map_err(|e| format!("cannot find this program again: {e}"))?;
+    let mut command = Command::new(program);
+    command.args([name, "--threads", &threads.to_string()]);
+    Ok(command)
 }
 
 /// Runs a command, line by line, its standard error in a file. The exit code, if it had one.

@@ -63,8 +63,11 @@ pub(crate) struct Measured {
     pub(crate) command: String,
 }
 
-/// Says what a run is for. What other experiments that share it have published figures of is kept.
+/// Says what a run is for, once it has a folder. What other experiments that share it have published figures of is kept.
 pub(crate) fn label(folder: &Path, label: &Label) -> Result<(), String> {
+    if !folder.join("run.json").is_file() {
+        return Ok(());
+    }
     let others = label_of(folder).filter(|old| old.method == label.method).map(|old| old.paper).unwrap_or_default();
     put(&folder.join(LABEL), &Label { paper: label.paper.clone().and(others), ..label.clone() })
 }
@@ -159,6 +162,11 @@ impl Measured {
         Ok(measured)
     }
 
+    /// Whether it is the same run, perhaps at another time.
+    pub(crate) fn is_same(&self, other: &Measured) -> bool {
+        (&self.method, &self.task, self.seed, &self.command) == (&other.method, &other.task, other.seed, &other.command)
+    }
+
     /// The last evaluation.
     pub(crate) fn last(&self) -> Option<&Seen> {
         self.evaluations.last()
@@ -179,10 +187,10 @@ impl Measured {
         self.at(self.tested.step).is_some_and(|seen| seen.step == step)
     }
 
-    /// The return under each change as a part of the nominal one.
+    /// The return under each change as a part of the nominal one; none where that is nothing.
     pub(crate) fn retention(&self) -> Vec<(&str, f64)> {
         let changes = &self.tested.changes;
-        let Some(nominal) = changes.iter().find(|c| c.change == "nominal") else { return Vec::new() };
+        let Some(nominal) = changes.iter().find(|c| c.change == "nominal" && c.mean != 0.0) else { return Vec::new() };
         let changed = changes.iter().filter(|c| c.change != "nominal");
         changed.map(|c| (c.change.as_str(), c.mean / nominal.mean)).collect()
     }

@@ -258,6 +258,15 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_gets_nothing_has_nothing_to_keep() {
+        let runs = [("nominal", 0.0), ("nominal", 4.0)].map(|nominal| run("A", "y", 7, &[1.0], &[nominal, ("delay=2", 3.0)]).0);
+        assert_eq!(runs[0].retention(), []);
+        let rows = rows(&runs.map(|run| (run, None)));
+        let late = &rows[0].changes[1];
+        assert_eq!((late.gained.unwrap().n, late.retention.unwrap().n, late.retention.unwrap().mean), (2, 1, 0.75));
+    }
+
+    #[test]
     fn runs_that_came_further_are_a_row_of_their_own_and_what_they_were_before_is_in_the_other() {
         let changed = [("nominal", 8.0), ("delay=2", 4.0)];
         let runs = [run("A", "y", 7, &[2.0, 9.0], &changed), run("A", "y", 8, &[4.0], &[("nominal", 4.0), ("delay=2", 3.0)])];

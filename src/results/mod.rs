@@ -44,7 +44,8 @@ struct Kept {
 }
 
 impl Results {
-    /// Of folders of runs, of folders that have runs in them, or of a file that [`Results::kept`] was written to.
+    /// Of folders of runs, of folders that have runs in them, or of a file that [`Results::kept`] was written to. A run that comes
+    /// twice, by what was kept of it and by its folder, counts once: as it came furthest.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Results, Error> {
         let mut results = Results { runs: Vec::new(), folders: Vec::new(), rows: Vec::new(), models: Vec::new() };
         for path in paths {
@@ -52,8 +53,7 @@ impl Results {
                 let fail = |reason: String| Error::File { path: path.clone(), reason };
                 let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
                 let kept: Vec<Kept> = serde_json::from_str(&text).map_err(|e| fail(e.to_string()))?;
-                results.folders.extend(kept.iter().map(|_| None));
-                results.runs.extend(kept.into_iter().map(|k| (k.measured, k.paper)));
+                kept.into_iter().for_each(|k| results.add(k.measured, k.paper, None));
                 continue;
             }
             for folder in runs_in(path) {
@@ -61,12 +61,26 @@ impl Results {
                 if !results.models.iter().any(|(method, _)| *method == measured.method) {
                     results.models.push((measured.method.clone(), Run::open(&folder)?));
                 }
-                results.runs.push((measured, label_of(&folder).map(|label| label.paper)));
-                results.folders.push(Some(folder));
+                results.add(measured, label_of(&folder).map(|label| label.paper), Some(folder));
             }
         }
         results.rows = summary::rows(&results.runs);
         Ok(results)
+    }
+
+    fn add(&mut self, measured: Measured, paper: Option<Paper>, folder: Option<PathBuf>) {
+        let same = |(known, _): &(Measured, _)| known.is_same(&measured);
+        match self.runs.iter().position(same) {
+            Some(known) if self.runs[known].0.steps() > measured.steps() => {}
+            Some(known) => {
+                self.runs[known] = (measured, paper);
+                self.folders[known] = folder;
+            }
+            None => {
+                self.runs.push((measured, paper));
+                self.folders.push(folder);
+            }
+        }
     }
 
     /// What is needed to write the same tables again, as JSON.
