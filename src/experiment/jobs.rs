@@ -67,6 +67,8 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
     let there = job.folder.join("run.json").is_file();
     let tested = || measured::is_there(&job.folder, saved(&job.folder), &job.task, &job.ood);
     let diagnosed = || !job.diagnose || measured::is_diagnosed(&job.folder, saved(&job.folder));
+    // Also of a run that another experiment has made: each has published figures of its own.
+    measured::label(&job.folder, &job.label)?;
     if there && is_done(job) && tested() && diagnosed() {
         return Ok(End::Already);
     }

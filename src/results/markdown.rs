@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::figures::{self, Figure};
-use super::page::{published, shown};
+use super::page::{AREAS, areas, published, shown};
 use super::{Results, Row, energy};
 use crate::experiment::file::plain;
 
@@ -97,7 +97,8 @@ fn returns(results: &Results) -> String {
     let head = ["task", "method", "paper", "ours", "area under the curve", "seeds", "decisions", "hours"];
     let note = "Returns of the last evaluation, rewards averaged over the action repeat; means over seeds with the standard deviation of the sample. The paper's are \
                 at 100,000 decisions. Where runs have come to different decisions there is a row for each, with all runs that came that far. Hours are those of one run.\n\n";
-    format!("## Returns\n\n{note}{}", table(&head, &results.rows.iter().map(row).collect::<Vec<_>>()))
+    let areas = areas(results).map_or_else(String::new, |rows| table(&AREAS, &rows));
+    format!("## Returns\n\n{note}{}{areas}", table(&head, &results.rows.iter().map(row).collect::<Vec<_>>()))
 }
 
 fn errors(results: &Results) -> String {

@@ -16,7 +16,7 @@ pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
     let mut body = String::new();
     let mut all = Vec::new();
     let _ = write!(body, "<h2>Returns</h2>\n{}", returns(results));
-    body += &areas(results);
+    body += &areas(results).map_or_else(String::new, |rows| table(&AREAS, &rows));
     let errors = errors(results);
     if !errors.is_empty() {
         let _ = write!(body, "<h2>Imagined against real</h2>\n{errors}");
@@ -79,10 +79,13 @@ fn returns(results: &Results) -> String {
     table(&head, &rows) + note
 }
 
+pub(super) const AREAS: [&str; 5] =
+    ["method", "tasks", "decisions", "area under the curve, mean over tasks", "paper, 100000 decisions on four tasks"];
+
 /// The area under the curve of each method, averaged over tasks. Of several tasks only: else it says nothing new.
-fn areas(results: &Results) -> String {
+pub(super) fn areas(results: &Results) -> Option<Vec<Vec<String>>> {
     if results.tasks().len() < 2 {
-        return String::new();
+        return None;
     }
     let row = |method: &&str| {
         // The longest runs on each task.
@@ -90,10 +93,13 @@ fn areas(results: &Results) -> String {
         let own: Vec<&Row> = results.tasks().iter().filter_map(longest).collect();
         let mean = Number::of(own.iter().filter_map(|r| r.auc.map(|auc| auc.mean))).map(|n| format!("{:.1}", n.mean));
         let paper = own.iter().find_map(|r| r.paper.auc.get("mean"));
-        vec![method.to_string(), own.len().to_string(), mean.unwrap_or_else(|| "–".into()), published(paper)]
+        let mut lengths: Vec<u64> = own.iter().map(|r| r.steps).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let lengths = lengths.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        vec![method.to_string(), own.len().to_string(), lengths, mean.unwrap_or_else(|| "–".into()), published(paper)]
     };
-    let rows: Vec<Vec<String>> = results.methods().iter().map(row).collect();
-    table(&["method", "tasks", "area under the curve, mean over tasks", "paper, over four tasks"], &rows)
+    Some(results.methods().iter().map(row).collect())
 }
 
 /// Of methods with metrics.
