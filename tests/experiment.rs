@@ -119,16 +119,14 @@ fn opens(page: &Path) {
     let probe = page.with_extension("probe.html");
     let script = "<script>addEventListener('load', () => { const seen = e => e.getBoundingClientRect().width > 100;\
         document.title = [...document.querySelectorAll('table')].filter(seen).length + ' tables ' +\
-        [...document.querySelectorAll('figure svg')].filter(seen).length + ' figures ' +\
+        [...document.querySelectorAll('figure > svg')].filter(seen).length + ' figures ' +\
         (document.documentElement.scrollWidth <= innerWidth ? 'fits' : 'too wide'); });</script>";
     let html = fs::read_to_string(page).unwrap();
     fs::write(&probe, html.replace("</title>", &format!("</title>{script}"))).unwrap();
     let Some((title, told)) = browse(&probe) else { return };
     let (tables, figures) = (html.matches("<table>").count(), html.matches("<figure").count());
-    let hidden = html.matches("<details>").count();
-    assert!(tables > hidden && figures > 0);
-    // Tables of kernels are folded away.
-    assert_eq!(title, format!("{} tables {figures} figures fits", tables - hidden));
+    assert!(tables > 0 && figures > 0);
+    assert_eq!(title, format!("{tables} tables {figures} figures fits"));
     assert!(told.is_empty(), "{told:?}");
 }
 
@@ -200,6 +198,21 @@ fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
     run(&[]);
     let both = results(&out, "small")["rows"].clone();
     assert_eq!((both.as_array().unwrap().len(), both[0]["steps"].as_u64()), (1, Some(60)));
+
+    // Another experiment with the same runs adds what was published about them, and runs nothing.
+    let other = folder.path().join("other.toml");
+    fs::write(
+        &other,
+        fs::read_to_string(&file)
+            .unwrap()
+            .replace("'mass=0.7' = { pendulum_swingup = 7.5 }", "'mass=1.3' = { pendulum_swingup = 6.25 }"),
+    )
+    .unwrap();
+    let output = ends(wmc(&["experiment", "--method", "Starter & Co", "--out"]).arg(&out).arg(&other), 0);
+    assert!(text(&output.stderr).contains("was done  Starter & Co on pendulum_swingup, seed 2"), "{}", text(&output.stderr));
+    ends(wmc(&["report", "--markdown"]).arg(&page).arg(&out), 0);
+    let told = fs::read_to_string(&page).unwrap();
+    assert!(told.contains("| 60 | mass=0.7 | 7.5 |") && told.contains("| 60 | mass=1.3 | 6.25 |"), "{told}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
         let line = |line: &str| {
             let step = serde_json::from_str::<serde_json::Value>(line).ok().and_then(|line| line["step"].as_u64());
             step.into_iter().for_each(at_step);
-            // It may be reported before it has come to its end.
+            // A new run has its folder by now, and may be reported before it has come to its end.
             if !labelled.swap(true, Ordering::Relaxed) {
                 let _ = measured::label(&job.folder, &job.label);
             }
@@ -97,7 +97,6 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
             return Ok(end);
         }
     }
-    measured::label(&job.folder, &job.label)?;
     if !tested()
         && let Some(end) = evaluate(job, threads, stop)?
     {
