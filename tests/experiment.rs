@@ -342,6 +342,33 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
 }
 
 #[test]
+fn a_simulator_that_diverges_costs_a_diagnosis_no_more_than_its_episodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let settings = ["steps=60", "seed_steps=60", "eval_every=60", "length=30"].map(|s| ["--set", s]).concat();
+    ends(
+        wmc(&["train", "models/hamworld_small.wm", "--task", "reacher-easy", "--dim", "B=4"])
+            .args(settings)
+            .arg("--out")
+            .arg(&run),
+        0,
+    );
+    // Without damping, random actions drive the arm faster than its steps can follow.
+    let told = text(&ends(wmc(&["diagnose", "--episodes", "3"]).arg(&run), 0).stdout);
+    assert!(
+        told.contains("left out: random actions: the task `reacher_easy` gave ") && told.contains("e216 as entry 0"),
+        "{told}"
+    );
+    let said = fs::read_to_string(run.join("diagnosis/diagnosis.json")).unwrap();
+    let diagnosis: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(diagnosis["random_action"]["model"], Value::Null);
+    assert!(diagnosis["without_action"]["model"]["relative"].as_f64().unwrap() > 0.0, "{said}");
+    // The arm starts at rest: there is nothing that a drift could be a part of.
+    let policy = &diagnosis["policy"]["simulator"];
+    assert!(policy["absolute"].as_f64().unwrap() > 0.0 && policy["relative"].is_null(), "{said}");
+}
+
+#[test]
 fn the_experiments_that_are_ready_can_be_run() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/experiments");
     let mut names: Vec<String> =

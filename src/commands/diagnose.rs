@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use runtime::Error;
 use runtime::diagnose::{Actions, Diagnostics, Trace};
 use runtime::run::Run;
-use runtime::tasks::Perturbation;
+use runtime::tasks::{Perturbation, TaskError};
 use runtime::train::Snapshot;
 use serde::Serialize;
 
@@ -28,6 +28,8 @@ struct Document {
     without_action: Pair,
     random_action: Pair,
     policy: Pair,
+    /// Kinds of episodes that there are no figures of, and why.
+    left_out: BTreeMap<String, String>,
     /// Means of all values that are one number, by name and kind of episodes.
     means: BTreeMap<String, BTreeMap<String, f64>>,
     /// Of the policy's steps; null where the model has no `push`.
@@ -43,6 +45,9 @@ struct Pair {
     model: Option<Drift>,
     simulator: Option<Drift>,
 }
+
+/// Kinds of episodes: two of free motion, and the task as it is.
+const KINDS: [&str; 3] = ["no action", "random actions", "policy"];
 
 /// Of each kind, where nobody says how many.
 const EPISODES: u64 = 10;
@@ -78,17 +83,26 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
     let mut diagnostics = Diagnostics::new(&config, &snapshot.learnt, progress)?;
     let free = [Perturbation::Kick(arguments.kick), Perturbation::Damping(0.0)];
     let episodes = arguments.of.episodes.unwrap_or(EPISODES);
-    let nobody = diagnostics.traces(Actions::Nobody, &free, episodes)?;
-    let random = diagnostics.traces(Actions::Random, &free, episodes)?;
-    let policy = diagnostics.traces(Actions::Policy, &[], episodes)?;
-    if energies(&nobody).is_empty() {
+    let mut left_out = BTreeMap::new();
+    let mut traces = |kind: &str, actions, changes| match diagnostics.traces(actions, changes, episodes) {
+        // Without damping a task's own method may be too coarse for what actions drive it to.
+        Err(Error::Task(reason @ TaskError::NotFinite { .. })) if !changes.is_empty() => {
+            left_out.insert(kind.to_string(), reason.to_string());
+            Ok(Vec::new())
+        }
+        found => found,
+    };
+    let nobody = traces(KINDS[0], Actions::Nobody, &free[..])?;
+    let random = traces(KINDS[1], Actions::Random, &free[..])?;
+    let policy = traces(KINDS[2], Actions::Policy, &[])?;
+    if energies(&policy).is_empty() {
         return Err(Error::Unsupported("`diagnose` of the model names no `energy` that is one number".into()));
     }
     let pair = |traces: &[Trace]| Pair { model: energy::drift(&energies(traces)), simulator: energy::drift(&simulated(traces)) };
     let steps = pushed(&policy);
     let coupling = (!steps.is_empty()).then(|| energy::coupling(&steps));
 
-    let groups: [(&str, &[Trace]); 3] = [("no action", &nobody), ("random actions", &random), ("policy", &policy)];
+    let groups: [(&str, &[Trace]); 3] = [(KINDS[0], &nobody), (KINDS[1], &random), (KINDS[2], &policy)];
     let of = |f: fn(&[Trace]) -> Vec<Vec<f64>>| groups.map(|(name, traces)| (name, f(traces)));
     let kicked =
         format!("joints kicked within ±{}, no damping; means over episodes and bands from the least to the most", arguments.kick);
@@ -105,7 +119,7 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
     figures.extend(policy.first().and_then(|trace| drawn::traces(trace, &["q", "p"])));
     figures.extend(drawn::first_coordinates(&nobody, &["q", "p"], &format!("The first coordinates without action: {kicked}.")));
     figures.extend(slices::slices(&mut diagnostics, &policy)?);
-    let names: BTreeSet<String> = nobody.iter().flat_map(|t| t.values.keys().cloned()).collect();
+    let names: BTreeSet<String> = policy.iter().flat_map(|t| t.values.keys().cloned()).collect();
     // Of what is the model's state; of all values where it does not say what that is.
     let state: BTreeSet<String> = diagnostics.state().into_iter().map(|(name, _)| name).collect();
     let embedded = if state.is_empty() { &names } else { &state };
@@ -126,7 +140,7 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
     }
     let mut stability = BTreeMap::new();
     let mut stretched = Vec::new();
-    for (kind, file, traces) in [("no action", "free", &nobody), ("policy", "policy", &policy)] {
+    for (kind, file, traces) in [(KINDS[0], "free", &nobody), (KINDS[2], "policy", &policy)] {
         figures.extend(drawn::terms(file, kind, traces));
         let expansion = traces.first().map_or(Ok(None), |trace| diagnostics.expansion(trace))?;
         stability.extend(stability::stability(traces, expansion.as_ref()).map(|found| (kind.to_string(), found)));
@@ -142,6 +156,7 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
         without_action: pair(&nobody),
         random_action: pair(&random),
         policy: pair(&policy),
+        left_out,
         means,
         coupling,
         stability,
@@ -170,14 +185,16 @@ fn pushed(traces: &[Trace]) -> Vec<Pushed> {
 impl Document {
     fn table(&self) -> String {
         let shown = |drift: Option<Drift>| {
-            drift.map_or("-".to_string(), |d| format!("{:.4} ({:.2} % of |H(0)|)", d.absolute, 100.0 * d.relative))
+            let part = |x: f64| format!(" ({:.2} % of |H(0)|)", 100.0 * x);
+            drift.map_or("-".to_string(), |d| format!("{:.4}{}", d.absolute, d.relative.map_or_else(String::new, part)))
         };
         let mut text =
             format!("{} on {} at step {}, {} episodes: mean of |H(t) - H(0)|\n", self.model, self.task, self.step, self.episodes);
-        for (name, pair) in
-            [("no action", &self.without_action), ("random actions", &self.random_action), ("policy", &self.policy)]
-        {
+        for (name, pair) in KINDS.into_iter().zip([&self.without_action, &self.random_action, &self.policy]) {
             text += &format!("  {name:14}  model {:28}  simulator {}\n", shown(pair.model), shown(pair.simulator));
+        }
+        for (kind, why) in &self.left_out {
+            text += &format!("left out: {kind}: {why}\n");
         }
         for (name, kinds) in self.means.iter().filter(|(name, _)| *name != "energy") {
             let shown: Vec<String> = kinds.iter().map(|(kind, x)| format!("{kind} {x:.4}")).collect();

@@ -7,8 +7,8 @@ use serde::Serialize;
 pub(crate) struct Drift {
     /// The mean of |H(t) - H(0)|.
     pub(crate) absolute: f64,
-    /// The same as a part of the mean of |H(0)|.
-    pub(crate) relative: f64,
+    /// The same as a part of the mean of |H(0)|; none where that is 0, as a kinetic energy at rest.
+    pub(crate) relative: Option<f64>,
 }
 
 /// None where there are no numbers.
@@ -16,7 +16,7 @@ pub(crate) fn drift(episodes: &[Vec<f64>]) -> Option<Drift> {
     let strays = episodes.iter().flat_map(|e| e.iter().skip(1).map(move |h| (h - e[0]).abs()));
     let absolute = mean(strays)?;
     let start = mean(episodes.iter().filter_map(|e| e.first()).map(|h| h.abs()))?;
-    Some(Drift { absolute, relative: absolute / start.max(f64::MIN_POSITIVE) })
+    Some(Drift { absolute, relative: (start > 0.0).then(|| absolute / start) })
 }
 
 pub(crate) fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn drifts_are_measured_from_the_start_of_each_episode() {
         let found = drift(&[vec![2.0, 2.5, 1.5], vec![-4.0, -4.0, -5.0]]).unwrap();
-        assert_eq!((found.absolute, found.relative), (0.5, 0.5 / 3.0));
+        assert_eq!((found.absolute, found.relative), (0.5, Some(0.5 / 3.0)));
+        assert_eq!(drift(&[vec![0.0, 2.0]]), Some(Drift { absolute: 2.0, relative: None }));
         assert_eq!(drift(&[]), None);
         assert_eq!(drift(&[vec![1.0]]), None);
     }

@@ -35,7 +35,8 @@ pub(crate) fn tables(found: &Value, paper: Option<&Paper>) -> Vec<Table> {
     let published = |figure: &str| Value::from(paper.and_then(|p| p.energy.get(figure)?.get(task).copied()));
     let drift = |(name, key): (&str, &str)| {
         let of = |whose: &str| [number(&found[key][whose]["absolute"]), percent(&found[key][whose]["relative"])];
-        std::iter::once(name.to_string()).chain(of("model")).chain(of("simulator")).collect()
+        let why = if found["left_out"][name].is_string() { ", left out: the simulator diverges" } else { "" };
+        std::iter::once(format!("{name}{why}")).chain(of("model")).chain(of("simulator")).collect()
     };
     let mut drifts: Vec<Vec<String>> = KINDS.map(drift).to_vec();
     if !published("drift").is_null() {
@@ -96,5 +97,8 @@ mod tests {
         assert_eq!(on_a[1].1, [["ours", "0.2500", "–", "–", "–"], ["published", "0.7570", "–", "–", "–"]]);
         let on_b = tables(&found("b"), Some(&paper));
         assert_eq!((on_b[0].1.len(), on_b[1].1.len()), (3, 1));
+        assert_eq!(on_b[0].1[1][0], "random actions");
+        let without = tables(&serde_json::json!({ "left_out": { "random actions": "it gave 1e99" } }), None);
+        assert_eq!(without[0].1[1], ["random actions, left out: the simulator diverges", "–", "–", "–", "–"]);
     }
 }

@@ -60,7 +60,7 @@ pub enum TaskError {
     Perturbation { task: String, change: String, why: &'static str },
     #[error("`{0}` is no change of a task: write mass=0.7, damping=2, actuator=1.3, friction=0.5, delay=2, mask=0.3, kick=5")]
     NoPerturbation(String),
-    #[error("the task `{task}` gave {value} as {what} at step {step} of an episode")]
+    #[error("the task `{task}` gave {value:e} as {what} at step {step} of an episode")]
     NotFinite { task: String, what: String, value: f64, step: u64 },
     #[error("the task's description `{path}`: {reason}")]
     Described { path: String, reason: String },
