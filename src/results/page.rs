@@ -91,11 +91,13 @@ pub(super) fn areas(results: &Results) -> Option<Vec<Vec<String>>> {
         // The longest runs on each task.
         let longest = |task: &&str| results.of_task(task).find(|row| row.method == **method);
         let own: Vec<&Row> = results.tasks().iter().filter_map(longest).collect();
-        let mean = Number::of(own.iter().filter_map(|r| r.auc.map(|auc| auc.mean))).map(|n| format!("{:.1}", n.mean));
         let paper = own.iter().find_map(|r| r.paper.auc.get("mean"));
         let mut lengths: Vec<u64> = own.iter().map(|r| r.steps).collect();
         lengths.sort_unstable();
         lengths.dedup();
+        // Areas up to different decisions have no mean.
+        let areas = own.iter().filter_map(|r| r.auc.map(|auc| auc.mean)).filter(|_| lengths.len() == 1);
+        let mean = Number::of(areas).map(|n| format!("{:.1}", n.mean));
         let lengths = lengths.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         vec![method.to_string(), own.len().to_string(), lengths, mean.unwrap_or_else(|| "–".into()), published(paper)]
     };
