@@ -21,7 +21,7 @@ fn small(folder: &Path) -> std::path::PathBuf {
         "name = 'small'\ntasks = ['pendulum_swingup']\nseeds = [1, 2]\nood = true\n\
          set = {{ steps = 60, seed_steps = 50, eval_every = 30, length = 30 }}\ndim = {{ S = 4, H = 3, B = 4, T = 4 }}\n\
          [[method]]\nname = 'Starter & Co'\nfile = '{root}/src/starter.wm'\n\
-         paper = {{ return = {{ pendulum_swingup = 12.5 }}, ood = {{ 'mass=0.7' = {{ pendulum_swingup = 7.5 }} }} }}\n\
+         paper = {{ return = {{ pendulum_swingup = 12.5 }}, ood = {{ 'mass=0.7' = {{ pendulum_swingup = [7.5, 0.25] }} }} }}\n\
          [[method]]\nname = 'Broken'\nfile = '{root}/src/starter.wm'\nset = {{ reward_scale = 1e300 }}\n"
     );
     fs::write(&file, text).unwrap();
@@ -73,7 +73,7 @@ fn a_run_that_fails_is_told_and_the_others_are_measured() {
         "Starter &amp; Co",
         "mass=0.7",
         "12.5",
-        "7.5",
+        "7.50 ± 0.25",
         "<figure id=\"learning-pendulum_swingup\">",
         "changes-pendulum_swingup",
         "train_step",
@@ -191,10 +191,20 @@ fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
     for (seeds, steps) in [("1", 60), ("1, 2", 30)] {
         let row = format!("| {seeds} | {steps} |");
         assert!(told.lines().any(|l| l.contains("| 12.5 |") && l.contains(&row)), "{told}");
-        let tested = format!("| pendulum_swingup | Starter & Co | {steps} | mass=0.7 | 7.5 |");
+        let tested = format!("| pendulum_swingup | Starter & Co | {steps} | mass=0.7 | 7.50 ± 0.25 |");
         assert!(told.contains(&tested), "{told}");
     }
     assert!(told.contains("--seed 2 --dim") && told.contains("--until 30    # Starter & Co: 30 of 60"), "{told}");
+    // After the same decisions: both seeds at 30, one at 60.
+    let equal = told.split("## At equal decisions").nth(1).unwrap();
+    assert!(equal.contains("| task | method | 30 | 60 |"), "{told}");
+    let line = equal.lines().find(|l| l.starts_with("| pendulum_swingup | Starter & Co |")).unwrap();
+    let cells: Vec<&str> = line.split(" | ").collect();
+    assert!(cells[2].contains(" ± ") && cells[2].ends_with(" (2)") && cells[3].ends_with(" (1) |"), "{line}");
+    assert!(
+        cells[2].starts_with(&told.lines().find(|l| l.contains("| 1, 2 | 30 |")).unwrap().split(" | ").nth(3).unwrap()),
+        "{told}"
+    );
     run(&[]);
     let both = results(&out, "small")["rows"].clone();
     assert_eq!((both.as_array().unwrap().len(), both[0]["steps"].as_u64()), (1, Some(60)));
@@ -205,14 +215,19 @@ fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
         &other,
         fs::read_to_string(&file)
             .unwrap()
-            .replace("'mass=0.7' = { pendulum_swingup = 7.5 }", "'mass=1.3' = { pendulum_swingup = 6.25 }"),
+            .replace("'mass=0.7' = { pendulum_swingup = [7.5, 0.25] }", "'mass=1.3' = { pendulum_swingup = 6.25 }"),
     )
     .unwrap();
     let output = ends(wmc(&["experiment", "--method", "Starter & Co", "--out"]).arg(&out).arg(&other), 0);
     assert!(text(&output.stderr).contains("was done  Starter & Co on pendulum_swingup, seed 2"), "{}", text(&output.stderr));
     ends(wmc(&["report", "--markdown"]).arg(&page).arg(&out), 0);
     let told = fs::read_to_string(&page).unwrap();
-    assert!(told.contains("| 60 | mass=0.7 | 7.5 |") && told.contains("| 60 | mass=1.3 | 6.25 |"), "{told}");
+    assert!(
+        told.contains("| 60 | mass=0.7 | 7.50 ± 0.25 |")
+            && !told.contains("equal decisions")
+            && told.contains("| 60 | mass=1.3 | 6.25 |"),
+        "{told}"
+    );
 }
 
 #[test]

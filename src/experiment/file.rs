@@ -79,28 +79,53 @@ pub(crate) struct Method {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Paper {
     #[serde(rename = "return")]
-    pub(crate) returns: BTreeMap<String, f64>,
+    pub(crate) returns: BTreeMap<String, Published>,
     /// By metric and task: `mse[3]`.
-    pub(crate) metrics: BTreeMap<String, BTreeMap<String, f64>>,
+    pub(crate) metrics: BTreeMap<String, BTreeMap<String, Published>>,
     /// By change and task: `mass=0.7`, or `mean` over all changes.
-    pub(crate) ood: BTreeMap<String, BTreeMap<String, f64>>,
+    pub(crate) ood: BTreeMap<String, BTreeMap<String, Published>>,
     /// The area under the curve, by task or as `mean` over all.
-    pub(crate) auc: BTreeMap<String, f64>,
+    pub(crate) auc: BTreeMap<String, Published>,
     /// What a diagnosis finds, by figure and task: `drift` without action as a part, `sign`, `size`, `lift_area`, `best_lift`.
     pub(crate) energy: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+/// A published figure: a number, or that and its deviation, `[254.0, 14.1]`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Published {
+    Number(f64),
+    Spread(f64, f64),
+}
+
+impl std::fmt::Display for Published {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Published::Number(mean) => write!(f, "{mean}"),
+            // As many digits of both.
+            Published::Spread(mean, std) => {
+                let digits = |x: &f64| x.to_string().split_once('.').map_or(0, |(_, after)| after.len());
+                let digits = digits(mean).max(digits(std));
+                write!(f, "{mean:.digits$} ± {std:.digits$}")
+            }
+        }
+    }
 }
 
 impl Paper {
     /// With what another experiment says about the same method.
     pub(crate) fn and(mut self, other: Paper) -> Paper {
-        let add = |to: &mut BTreeMap<String, f64>, from: BTreeMap<String, f64>| {
+        fn add<T>(to: &mut BTreeMap<String, T>, from: BTreeMap<String, T>) {
             from.into_iter().for_each(|(key, x)| _ = to.entry(key).or_insert(x));
-        };
+        }
+        fn each<T>(to: &mut BTreeMap<String, BTreeMap<String, T>>, from: BTreeMap<String, BTreeMap<String, T>>) {
+            from.into_iter().for_each(|(key, tasks)| add(to.entry(key).or_default(), tasks));
+        }
         add(&mut self.returns, other.returns);
         add(&mut self.auc, other.auc);
-        for (own, other) in [(&mut self.metrics, other.metrics), (&mut self.ood, other.ood), (&mut self.energy, other.energy)] {
-            other.into_iter().for_each(|(key, tasks)| add(own.entry(key).or_default(), tasks));
-        }
+        each(&mut self.metrics, other.metrics);
+        each(&mut self.ood, other.ood);
+        each(&mut self.energy, other.energy);
         self
     }
 }
@@ -267,6 +292,18 @@ mod tests {
         let one = paper("return = { a = 1.0 }\nood = { 'mass=2' = { a = 3.0 } }");
         let both = one.and(paper("return = { a = 7.0, b = 2.0 }\nood = { 'mass=2' = { b = 4.0 } }"));
         assert_eq!(both, paper("return = { a = 1.0, b = 2.0 }\nood = { 'mass=2' = { a = 3.0, b = 4.0 } }"));
+    }
+
+    #[test]
+    fn a_published_figure_may_have_a_deviation() {
+        let text = "auc = { mean = 98 }\nreturn = { a = [254.0, 14.15], b = 0.5 }\n";
+        let paper: Paper = toml::from_str(text).unwrap();
+        let shown = [paper.returns["a"], paper.returns["b"], paper.auc["mean"]].map(|figure| figure.to_string());
+        assert_eq!(shown, ["254.00 ± 14.15", "0.5", "98"]);
+        let kept = serde_json::to_string(&paper).unwrap();
+        assert!(kept.contains(r#""a":[254.0,14.15],"b":0.5"#), "{kept}");
+        assert_eq!(serde_json::from_str::<Paper>(&kept).unwrap(), paper);
+        assert!(toml::from_str::<Paper>("return = { a = [1.0, 2.0, 3.0] }").is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use runtime::tasks::Perturbation;
 
-use super::file::Paper;
+use super::file::{Paper, Published};
 use super::measured::{Measured, Seen};
 
 /// A mean with the standard deviation of the sample (n - 1); none for a single number.
@@ -157,7 +157,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             row.seeds.len().to_string(),
             row.steps.to_string(),
             shown(row.gained.as_ref()),
-            row.paper.returns.get(&row.task).map_or("-".into(), |x| format!("{x:.1}")),
+            row.paper.returns.get(&row.task).map_or("-".into(), Published::to_string),
             shown(row.auc.as_ref()),
             metric("mse[3]"),
             metric("mse[5]"),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::figures::{self, Figure};
-use super::page::{AREAS, areas, published, shown};
+use super::page::{AREAS, EQUAL, areas, at_equal, published, shown};
 use super::{Results, Row, energy};
 use crate::experiment::file::plain;
 
@@ -39,6 +39,10 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
         let _ = writeln!(text, "{}\n", account.trim());
     }
     text += &returns(results);
+    if let Some((head, rows)) = at_equal(results) {
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let _ = write!(text, "## At equal decisions\n\n{EQUAL}\n\n{}", table(&head, &rows));
+    }
     text += &errors(results);
     text += &changes(results);
     for task in results.tasks() {

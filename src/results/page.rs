@@ -1,10 +1,12 @@
 //! The page of a report.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::figures::{self, Figure};
 use super::{Results, Row};
 use super::{energy, kernels};
+use crate::experiment::file::Published;
 use crate::experiment::summary::Figure as Number;
 use crate::explain::count;
 use crate::figures::escaped;
@@ -17,6 +19,10 @@ pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
     let mut all = Vec::new();
     let _ = write!(body, "<h2>Returns</h2>\n{}", returns(results));
     body += &areas(results).map_or_else(String::new, |rows| table(&AREAS, &rows));
+    if let Some((head, rows)) = at_equal(results) {
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let _ = write!(body, "<h2>At equal decisions</h2>\n{}<p>{EQUAL}</p>\n", table(&head, &rows));
+    }
     let errors = errors(results);
     if !errors.is_empty() {
         let _ = write!(body, "<h2>Imagined against real</h2>\n{errors}");
@@ -55,8 +61,8 @@ pub(super) fn shown(number: Option<&Number>) -> String {
     number.map_or("–".into(), Number::to_string)
 }
 
-pub(super) fn published(number: Option<&f64>) -> String {
-    number.map_or("–".into(), f64::to_string)
+pub(super) fn published(figure: Option<&Published>) -> String {
+    figure.map_or("–".into(), Published::to_string)
 }
 
 fn returns(results: &Results) -> String {
@@ -102,6 +108,31 @@ pub(super) fn areas(results: &Results) -> Option<Vec<Vec<String>>> {
         vec![method.to_string(), own.len().to_string(), lengths, mean.unwrap_or_else(|| "–".into()), published(paper)]
     };
     Some(results.methods().iter().map(row).collect())
+}
+
+pub(super) const EQUAL: &str = "Returns of the evaluation at those decisions, or the last one before them: means over all seeds that came that far, how many in brackets, with the standard deviation of the sample.";
+
+/// Returns of all methods after the same decisions: those at which runs have ended. None where all have the same length: it would
+/// say nothing new.
+pub(super) fn at_equal(results: &Results) -> Option<(Vec<String>, Vec<Vec<String>>)> {
+    let lengths: BTreeSet<u64> = results.rows.iter().map(|row| row.steps).collect();
+    if lengths.len() < 2 {
+        return None;
+    }
+    let head = ["task", "method"].map(String::from).into_iter().chain(lengths.iter().map(u64::to_string)).collect();
+    let mut rows = Vec::new();
+    for (task, method) in results.tasks().iter().flat_map(|task| results.methods().into_iter().map(move |m| (*task, m))) {
+        let own = || results.runs.iter().map(|(run, _)| run).filter(|run| run.task == task && run.method == method);
+        if own().all(|run| run.last().is_none()) {
+            continue;
+        }
+        let cell = |at: &u64| {
+            let found = own().filter(|run| run.steps() >= *at).filter_map(|run| Some(run.at(*at)?.gained));
+            Number::of(found).map_or("–".into(), |figure| format!("{figure} ({})", figure.n))
+        };
+        rows.push([task, method].map(String::from).into_iter().chain(lengths.iter().map(cell)).collect());
+    }
+    Some((head, rows))
 }
 
 /// Of methods with metrics.
