@@ -105,7 +105,7 @@ fn row(key: Row, group: &[&Measured]) -> Row {
     let metrics: BTreeSet<&String> = seen.iter().flat_map(|s| s.metrics.keys()).collect();
     let errors = metrics.iter().filter(|name| name.starts_with("mse["));
     Row {
-        seeds: group.iter().map(|run| run.seed).collect(),
+        seeds: group.iter().map(|run| run.seed).collect::<BTreeSet<u64>>().into_iter().collect(),
         gained: Figure::of(seen.iter().map(|s| s.gained)),
         auc: Figure::of(seen.iter().map(|s| s.auc)),
         relative: errors.filter_map(|name| Some((name.to_string(), relative(name)?))).collect(),
@@ -236,10 +236,10 @@ mod tests {
         };
         let (one, other) = (changed(10.0, 5.0, 10.0), changed(20.0, 18.0, 20.0));
         let runs = [
-            run("A", "pendulum_swingup", 7, &[0.0, 10.0], &one),
+            run("A", "pendulum_swingup", 8, &[0.0, 10.0], &one),
             run("B", "pendulum_swingup", 7, &[0.0, 1.0], &[]),
             run("A", "y", 7, &[0.0, 2.0], &[]),
-            run("A", "pendulum_swingup", 8, &[0.0, 20.0], &other),
+            run("A", "pendulum_swingup", 7, &[0.0, 20.0], &other),
             run("C", "y", 7, &[], &[]),
         ];
         let rows = rows(&runs);

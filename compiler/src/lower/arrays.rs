@@ -1,5 +1,6 @@
 //! Operations along axes.
 
+use super::diagonal::Pick;
 use super::{Binding, Lower, Result};
 use crate::ir::{AxisId, Composite, Op, Reduction, ValueId};
 use dsl::hir::{self, ExprId, Index, ReduceOp};
@@ -132,15 +133,17 @@ impl Lower<'_> {
                 Some(Binding::Axis { lo, .. }) => *lo + offset,
                 _ => offset,
             };
-            // The whole axis, or a part of it, along the variable's own; unless the value varies with it already.
-            if !self.graph().axes(v).contains(&to) {
-                let whole = lo == 0 && size as usize == self.program.size(axis);
-                return Ok(if whole {
-                    self.graph().rename(v, axis, to, span)
-                } else {
-                    self.graph().slice(v, axis, lo.max(0) as usize, to, span)
-                });
+            // The whole axis, or a part of it, along the variable's own; the diagonal, if the value varies with that already.
+            let whole = lo == 0 && size as usize == self.program.size(axis);
+            if self.graph().axes(v).contains(&to) {
+                let at = self.index_value(index, span)?;
+                return Ok(Pick { axis, at, whole }.diagonal(self.graph(), v, span));
             }
+            return Ok(if whole {
+                self.graph().rename(v, axis, to, span)
+            } else {
+                self.graph().slice(v, axis, lo.max(0) as usize, to, span)
+            });
         }
         let index = index.clone();
         let places = if self.depth() > 0 && index.terms.iter().any(|(v, _)| self.in_loop(*v)) {
@@ -149,6 +152,17 @@ impl Lower<'_> {
             self.index_value(&index, span)?
         };
         Ok(self.graph().gather(v, axis, places, span))
+    }
+
+    /// The entries of an axis at places that are themselves values: a diagonal, if no more places than entries are chosen for all
+    /// samples alike and the value varies along them.
+    pub(super) fn pick(&mut self, v: ValueId, axis: AxisId, at: ValueId, span: Span) -> ValueId {
+        let along = self.graph().axes(at).to_vec();
+        let few = self.program.len(&along) <= self.program.size(axis) && !along.iter().any(|a| self.batch == Some(*a));
+        if few && !along.is_empty() && along.iter().all(|a| self.graph().axes(v).contains(a)) {
+            return Pick { axis, at, whole: false }.diagonal(self.graph(), v, span);
+        }
+        self.graph().gather(v, axis, at, span)
     }
 
     /// A subscript's value in the nearest graph where none of its variables is a loop's present value.

@@ -119,7 +119,7 @@ impl Lower<'_> {
                 let axis = self.axis(*axis)?;
                 let v = self.ensure(v, &[axis], span);
                 if !self.graph().axes(at).contains(&axis) {
-                    return Ok(self.graph().gather(v, axis, at, span));
+                    return Ok(self.pick(v, axis, at, span));
                 }
                 // Places along the very axis that they pick from: what is picked from gets another.
                 let size = self.program.size(axis);

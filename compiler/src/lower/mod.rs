@@ -12,6 +12,7 @@
 //! | `scan` | recurrences become scans |
 //! | `segments` | recurrences whose equations hold over different ranges |
 //! | `expr`, `leaves`, `arithmetic`, `arrays`, `inner` | expressions: all, leaves, elementwise, along axes, inner gradients |
+//! | `diagonal` | entries picked along a variable by what varies with it |
 //! | `entry` | the programs: `evaluate`, `record`, `schedules`, `init`, and by files of their own |
 //! | `train`, `rule` | `train_step`: losses and gradients; update rules |
 //! | `act` | `act` and `plan`: the present step, and what the next one remembers |
@@ -23,6 +24,7 @@ mod align;
 mod arithmetic;
 mod arrays;
 mod context;
+mod diagonal;
 mod entry;
 mod expr;
 mod family;
