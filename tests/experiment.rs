@@ -202,7 +202,7 @@ fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
     let cells: Vec<&str> = line.split(" | ").collect();
     assert!(cells[2].contains(" ± ") && cells[2].ends_with(" (2)") && cells[3].ends_with(" (1) |"), "{line}");
     assert!(
-        cells[2].starts_with(&told.lines().find(|l| l.contains("| 1, 2 | 30 |")).unwrap().split(" | ").nth(3).unwrap()),
+        cells[2].starts_with(told.lines().find(|l| l.contains("| 1, 2 | 30 |")).unwrap().split(" | ").nth(3).unwrap()),
         "{told}"
     );
     run(&[]);
