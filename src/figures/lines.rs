@@ -53,7 +53,7 @@ impl Curve {
 
 const SIZE: (f64, f64) = (720.0, 420.0);
 /// Left, right, top, bottom.
-const MARGIN: (f64, f64, f64, f64) = (64.0, 20.0, 12.0, 48.0);
+const MARGIN: (f64, f64, f64, f64) = (64.0, 28.0, 12.0, 48.0);
 /// Names stand above the curves, at most so many in a row of this height; a letter takes about so much of it.
 const NAMES: usize = 3;
 const ROW: f64 = 18.0;

@@ -23,7 +23,7 @@ pub(crate) fn learning(results: &Results, task: &str) -> Figure {
         let own = |run: &Measured| run.task == task && run.method == row.method && run.steps() >= row.steps;
         let points = |run: &Measured| run.evaluations.iter().map(|seen| (seen.step as f64, seen.gained)).collect();
         let runs = results.runs.iter().filter(|(run, _)| own(run));
-        Curve::of(row.method.clone(), &runs.map(|(run, _)| points(run)).collect::<Vec<_>>())
+        Curve::of(results.name(row), &runs.map(|(run, _)| points(run)).collect::<Vec<_>>())
     };
     let curves: Vec<Curve> = results.of_task(task).map(curve).collect();
     Figure {
