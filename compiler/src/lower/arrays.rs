@@ -133,17 +133,15 @@ impl Lower<'_> {
                 Some(Binding::Axis { lo, .. }) => *lo + offset,
                 _ => offset,
             };
-            // The whole axis, or a part of it, along the variable's own; the diagonal, if the value varies with that already.
-            let whole = lo == 0 && size as usize == self.program.size(axis);
-            if self.graph().axes(v).contains(&to) {
-                let at = self.index_value(index, span)?;
-                return Ok(Pick { axis, at, whole }.diagonal(self.graph(), v, span));
+            // The whole axis, or a part of it, along the variable's own; unless the value varies with it already.
+            if !self.graph().axes(v).contains(&to) {
+                let whole = lo == 0 && size as usize == self.program.size(axis);
+                return Ok(if whole {
+                    self.graph().rename(v, axis, to, span)
+                } else {
+                    self.graph().slice(v, axis, lo.max(0) as usize, to, span)
+                });
             }
-            return Ok(if whole {
-                self.graph().rename(v, axis, to, span)
-            } else {
-                self.graph().slice(v, axis, lo.max(0) as usize, to, span)
-            });
         }
         let index = index.clone();
         let places = if self.depth() > 0 && index.terms.iter().any(|(v, _)| self.in_loop(*v)) {
@@ -151,16 +149,16 @@ impl Lower<'_> {
         } else {
             self.index_value(&index, span)?
         };
-        Ok(self.graph().gather(v, axis, places, span))
+        Ok(self.pick(v, axis, places, span))
     }
 
-    /// The entries of an axis at places that are themselves values: a diagonal, if no more places than entries are chosen for all
+    /// The entries of an axis at places: a diagonal, if no more places than entries are chosen for all
     /// samples alike and the value varies along them.
     pub(super) fn pick(&mut self, v: ValueId, axis: AxisId, at: ValueId, span: Span) -> ValueId {
         let along = self.graph().axes(at).to_vec();
         let few = self.program.len(&along) <= self.program.size(axis) && !along.iter().any(|a| self.batch == Some(*a));
         if few && !along.is_empty() && along.iter().all(|a| self.graph().axes(v).contains(a)) {
-            return Pick { axis, at, whole: false }.diagonal(self.graph(), v, span);
+            return Pick { axis, at }.diagonal(self.graph(), v, span);
         }
         self.graph().gather(v, axis, at, span)
     }

@@ -14,8 +14,6 @@ use crate::ir::{AxisId, Composite, Graph, Op, ValueId};
 pub(super) struct Pick {
     pub(super) axis: AxisId,
     pub(super) at: ValueId,
-    /// Whether the places are those of the axis one by one, all of them.
-    pub(super) whole: bool,
 }
 
 impl Pick {
@@ -34,10 +32,6 @@ impl Pick {
             let new = if self.passes(graph, &along, x) {
                 let axes = node.axes.iter().copied().filter(|a| *a != self.axis).collect();
                 graph.push(node.op.map_operands(|y| found.get(&y).copied().unwrap_or(y)), axes, node.span)
-            } else if let (true, [along]) = (self.whole, &along[..])
-                && !node.axes.contains(along)
-            {
-                graph.rename(x, self.axis, *along, span)
             } else {
                 graph.gather(x, self.axis, self.at, span)
             };
@@ -85,7 +79,7 @@ mod tests {
 
     /// Three members `m` of a network with a draw for each of as many, or fewer, places `e`, and the output at these places: by what it
     /// is computed from, or picked from all of it. Says which values vary along both.
-    fn ensemble(places: usize, whole: bool, apart: bool) -> (Vec<f64>, Vec<&'static str>) {
+    fn ensemble(places: usize, apart: bool) -> (Vec<f64>, Vec<&'static str>) {
         let (mut program, here) = (Program::default(), Span::default());
         let (e, m, i, o) =
             (program.new_axis("e", places), program.new_axis("m", 3), program.new_axis("i", 4), program.new_axis("o", 2));
@@ -101,8 +95,7 @@ mod tests {
         let y = graph.composite(Composite::Tanh, y, here);
         let y = graph.composite(Composite::Softmax(o), y, here);
         let y = graph.rename(y, m, renamed, here);
-        let picked =
-            if apart { Pick { axis: renamed, at, whole }.diagonal(graph, y, here) } else { graph.gather(y, renamed, at, here) };
+        let picked = if apart { Pick { axis: renamed, at }.diagonal(graph, y, here) } else { graph.gather(y, renamed, at, here) };
         // The storage order of both.
         let zero = graph.constant(0.0, here);
         let zero = graph.expand(zero, &[e, o], here);
@@ -129,9 +122,9 @@ mod tests {
 
     #[test]
     fn members_that_are_picked_are_computed_alone() {
-        for (places, whole) in [(3, true), (3, false), (2, false)] {
-            let (want, all) = ensemble(places, whole, false);
-            let (have, few) = ensemble(places, whole, true);
+        for places in [3, 2] {
+            let (want, all) = ensemble(places, false);
+            let (have, few) = ensemble(places, true);
             assert_eq!(have, want);
             // Everything, or the draw alone.
             assert_eq!((all.len(), few), (6, vec!["input"]), "{all:?}");
