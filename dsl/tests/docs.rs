@@ -101,6 +101,10 @@ fn rules_without_an_example() {
             "",
             "seen = mean t in 0..5 { mean(r[t], over = [B]) }  running R = lerp(R, seen, 0.1) init 0  loss l 1.0 = R".to_string(),
         ),
+        ("", "dim N = B  loss l 1.0 = sum(iota(N) * size(B) * r[t])".to_string()),
+        ("E0227", "head v[B](z) -> [] = mlp([8])  loss l 1.0 = v(z[t])[0]".to_string()),
+        ("E0227", "memory n(z) -> [B] = gru(width = 8)  n[t] = memory(z[t], n[t-1])  loss l 1.0 = sq(n[t].out)".to_string()),
+        ("E0227", "dim N = B  loss l 1.0 = sq(rename(iota(N), N -> B)) * r[t]".to_string()),
         ("E0226", "seen = mean t in 0..5 { r[t] }  running R = lerp(R, seen, 0.1) init 0  loss l 1.0 = R".to_string()),
     ];
     for (code, members) in cases {

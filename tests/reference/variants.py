@@ -496,6 +496,32 @@ def mass(p, slow, d, draw, progress, sg):
     return losses, weights, {"d.out": torch.stack(w, 1), "s": torch.stack(s, 1), "ret": torch.stack(ret, 1)}, {}
 
 
+# ---- samples against each other ----------------------------------------------------------------------------------------------
+
+def contrast(p, slow, d, draw, progress, sg):
+    T, temp = d["obs"].shape[1], p["temp"].exp()
+    z = mlp(p, "enc", d["obs"])
+    s = z[:, :-1] + mlp(p, "dyn", z[:, :-1], d["a"])
+    key, q = mlp(p, "proj", mlp(slow, "enc", d["obs"])[:, 1:]), mlp(p, "proj", s)
+    own, logit = (key * q).sum(-1), torch.einsum("ctj,btj->btc", key, q)
+    every = torch.einsum("cuj,btj->btcu", q, key).flatten(2)
+    near = torch.einsum("btc,ctk->btk", logit.softmax(-1), s)
+    by_size = lambda x: x.flatten(0, 1).sort(0).values
+    apart = sq(z[:, :-1].transpose(0, 1)[None] - s[:, :, None])
+    h = [torch.full((B, 3), 0.1)]
+    for t in range(T):
+        h.append(tanh(z[:, t] + (h[t] @ h[t].T).softmax(-1) @ h[t]))
+    h = torch.stack(h[1:], 1)
+    pull = inner_grad(lambda x: sq(x).logsumexp(0), z)
+    losses = {
+        "nce": ((temp * logit).logsumexp(-1) - temp * own).mean(), "back": (every.logsumexp(-1) - own).mean(),
+        "near": sq(near - z[:, :-1]).mean(), "swd": sq(by_size(z[:, :-1]) - by_size(s)).sum(),
+        "mmd": torch.exp(-apart).mean(), "h": sq(h).mean(), "pull": sq(pull).mean(),
+    }
+    weights = {"nce": 1, "back": 0.5, "near": 0.3, "swd": 0.2, "mmd": 0.1, "h": 0.5, "pull": 0.2}
+    return losses, weights, {"logit": logit, "near": near, "h": h, "pull": pull}, {}
+
+
 # ---- the cases ----------------------------------------------------------------------------------------------------------------
 
 def described(program, name):
@@ -515,6 +541,7 @@ CASES = {
         "n": v.normal(B, 2, 3), "n.1": v.normal(B, T - 3, 3), "u": v.normal(B, T - 1, 3)}, {}),
     "orders": (orders, 6, 0.25, {"main": ""}, (), lambda v, T: {}, {}),
     "mass": (mass, 6, 0.25, {"main": ""}, ("q",), lambda v, T: {"s": v.open_unit(B, T - 1, 2, 4), "pick": v.subset(3, 2)}, {}),
+    "contrast": (contrast, 5, 0.25, {"main": ""}, ("enc",), lambda v, T: {}, {}),
 }
 
 

@@ -3,6 +3,7 @@
 use super::{Binding, Lower, Result};
 use crate::ir::{AxisId, Composite, Role, ValueId};
 use dsl::hir::{ExprId, Op as Hir, VarId};
+use dsl::source::Span;
 
 impl Lower<'_> {
     /// The value of an expression in the graph at hand.
@@ -154,17 +155,15 @@ impl Lower<'_> {
             }
             Hir::Fold { op, vars, batch, body } => {
                 let mut over: Vec<AxisId> = vars.iter().map(|v| self.bind_var(*v).0).collect();
-                if let Some(looped) = vars.iter().find(|v| self.in_loop(**v)) {
-                    let name = self.model.var(*looped).name.clone();
-                    return self.unsupported(format!("a reduction over `{name}` inside the recurrence that runs over it"), span);
-                }
+                self.outside_of_loops(vars, "a reduction", span)?;
                 if *batch {
                     over.extend(self.batch);
                 }
                 let v = self.expr(*body)?;
                 Ok(self.reduce(*op, v, &over, span))
             }
-            Hir::SortAll { vars, batch, body, into } => {
+            Hir::Collect { vars, batch, body, into } => {
+                self.outside_of_loops(vars, "a collection", span)?;
                 let mut over: Vec<AxisId> = Vec::new();
                 if *batch {
                     over.extend(self.batch);
@@ -174,16 +173,10 @@ impl Lower<'_> {
                 let v = self.ensure(v, &over, span);
                 let total = self.program.len(&over);
                 // The model's axis counts the batch it declares; the caller may have chosen another.
-                let axis = match self.axis_of.get(into) {
-                    Some(axis) => *axis,
-                    None => {
-                        let axis = self.program.new_axis("sorted", total);
-                        self.axis_of.insert(*into, axis);
-                        axis
-                    }
-                };
-                let v = self.graph().join(v, &over, axis, span);
-                Ok(self.sort(v, axis, span))
+                let known = self.axis_of.get(into).copied().filter(|axis| self.program.size(*axis) == total);
+                let axis = known.unwrap_or_else(|| self.program.new_axis("all", total));
+                self.axis_of.insert(*into, axis);
+                Ok(self.graph().join(v, &over, axis, span))
             }
             Hir::Stop(a) => {
                 let v = self.expr(*a)?;
@@ -215,6 +208,17 @@ impl Lower<'_> {
             Hir::Index(index) => index.terms.iter().any(|(v, _)| self.in_loop(*v)),
             Hir::At { index, .. } => index.terms.iter().any(|(v, _)| self.in_loop(*v)) && self.is_free(e),
             _ => false,
+        }
+    }
+
+    /// What runs over an index is not computed step by step along it.
+    fn outside_of_loops(&self, vars: &[VarId], what: &str, span: Span) -> Result<()> {
+        match vars.iter().find(|v| self.in_loop(**v)) {
+            Some(looped) => {
+                let name = &self.model.var(*looped).name;
+                self.unsupported(format!("{what} over `{name}` inside the recurrence that runs over it"), span)
+            }
+            None => Ok(()),
         }
     }
 

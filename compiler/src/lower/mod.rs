@@ -230,6 +230,14 @@ impl<'m> Lower<'m> {
             if let hir::Source::Replay { batch, .. } = &self.model.source {
                 self.axis_of.insert(batch.axis, axis);
             }
+            let all = self.program.new_axis("all", size);
+            for node in &self.model.exprs {
+                if let hir::Op::Collect { vars, batch: true, into, .. } = &node.op
+                    && vars.is_empty()
+                {
+                    self.axis_of.insert(*into, all);
+                }
+            }
         }
         Ok(())
     }

@@ -228,7 +228,7 @@ pub(super) fn per_sample(cx: &Lower<'_>, which: Which) -> Vec<bool> {
                     Hir::Input { .. } | Hir::Carry(_) | Hir::Outer { .. } => varies[f] = true,
                     Hir::Draw(d) => varies[f] |= cx.model.draws[*d].per_sample,
                     Hir::Read { family, .. } => varies[f] |= varies[family.0 as usize],
-                    Hir::Fold { batch: true, .. } | Hir::SortAll { batch: true, .. } => {}
+                    Hir::Fold { batch: true, .. } | Hir::Collect { batch: true, .. } => {}
                     op => op.operands(|x| open.push(x)),
                 }
             }

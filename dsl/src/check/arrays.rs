@@ -75,6 +75,9 @@ impl<'a> Ctx<'a> {
                     axis
                 }
             };
+            if !self.no_batch(&[new], arg.span) {
+                return Value::Error;
+            }
             if self.table.axes_of(x).contains(&new) && new != old {
                 let name = self.table.name(new).to_string();
                 return self.error(Code::RepeatedAxis, arg.span, format!("the value has the axis `{name}` already"));
@@ -284,7 +287,7 @@ impl<'a> Ctx<'a> {
 
     pub(super) fn size_of(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([axis]) = self.take_args(args, ["axis"]) else { return Value::Error };
-        match self.as_axes(&axis.value, axis.span) {
+        match self.listed_axes(&axis.value, axis.span) {
             Some(axes) => {
                 let total = self.table.total(&axes);
                 match total.value() {

@@ -262,6 +262,11 @@ impl<'a> Ctx<'a> {
         let mut given: HashMap<String, &'a Bind> = HashMap::new();
         for bind in binds {
             match self.dims.index.get(&bind.name.text) {
+                Some(i) if Some(self.dims.list[*i].axis) == self.dims.batch => {
+                    let message = format!("`{}` is the batch, which an evaluation shares with the training", bind.name.text);
+                    let d = Diagnostic::new(Code::UnknownSetting, bind.name.span, message);
+                    self.report(d.help("give the sizes of time and of the model: `evaluate { T = 16 }`"));
+                }
                 Some(_) => {
                     given.insert(bind.name.text.clone(), bind);
                 }
@@ -433,7 +438,7 @@ impl<'a> Ctx<'a> {
                         };
                         axes.push(id);
                     }
-                    self.no_repeats(&axes, shape.span);
+                    self.are_proper(&axes, shape.span);
                     (axes, Dtype::Real)
                 }
             };
@@ -498,7 +503,7 @@ impl<'a> Ctx<'a> {
                 let axes = match &field.ty {
                     Type::Shape(shape) => {
                         let axes: Vec<AxisId> = shape.axes.iter().filter_map(|a| self.axis_decl(a)).collect();
-                        self.no_repeats(&axes, shape.span);
+                        self.are_proper(&axes, shape.span);
                         axes
                     }
                     Type::Name(ty) => {

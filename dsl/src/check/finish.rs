@@ -325,7 +325,7 @@ fn per_sample(nodes: &[hir::Node], system: &System) -> Vec<bool> {
             Op::Input { .. } | Op::Carry(_) | Op::Outer { .. } => open.push(i),
             Op::Read { family, .. } => reads.get_mut(family.0 as usize).into_iter().for_each(|r| r.push(i)),
             // One value for the whole batch.
-            Op::Fold { batch: true, .. } | Op::SortAll { batch: true, .. } => {}
+            Op::Fold { batch: true, .. } | Op::Collect { batch: true, .. } => {}
             op => op.operands(|x| users[x.0 as usize].push(i)),
         }
     }

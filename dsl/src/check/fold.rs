@@ -145,6 +145,7 @@ impl<'a> Ctx<'a> {
                 Some(range) => (range, None),
                 None => return Value::Error,
             },
+            Value::Dim(axis) if !self.no_batch(&[*axis], over.span) => return Value::Error,
             Value::Dim(axis) => match self.as_int(&domain, over.span) {
                 Some(n) => ((0, n), Some(*axis)),
                 None => return Value::Error,

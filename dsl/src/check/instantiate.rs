@@ -56,7 +56,8 @@ impl<'a> Ctx<'a> {
         self.modules[module].inputs = self.input_types(&net.params);
         if let Some(name) = &net.ensemble {
             match self.model_axis(&name.text) {
-                Some(axis) => self.modules[module].ensemble = Some(axis),
+                Some(axis) if self.no_batch(&[axis], name.span) => self.modules[module].ensemble = Some(axis),
+                Some(_) => {}
                 None => self.unknown_axis(name, None),
             }
         }
@@ -95,6 +96,9 @@ impl<'a> Ctx<'a> {
             } else {
                 None
             };
+        if !self.no_batch(wanted.as_deref().unwrap_or_default(), memory.out.span) {
+            return;
+        }
         let value = self.call_block(block, args, &memory.block.args, &env, wanted.clone(), memory.block.span);
         let instance = self.instance.take();
         let Some(Instance { carries: Carries::Find(found), .. }) = instance else { return };

@@ -292,6 +292,8 @@ pub(crate) struct Ctx<'a> {
     in_place: HashSet<ExprId>,
     /// Stand-ins for gradients that were found to mean nothing: what does not fit because of them is not told again.
     doubtful: HashSet<ExprId>,
+    /// The axes of collections, by what they run over: the batch, and indices.
+    collections: HashMap<(bool, Vec<VarId>), AxisId>,
     /// Carries that a planner gives a new value.
     act_next: Vec<(usize, ExprId)>,
     act_pending: Vec<planner::PendingNext<'a>>,
@@ -344,6 +346,7 @@ impl<'a> Ctx<'a> {
             written_out: HashMap::new(),
             in_place: HashSet::new(),
             doubtful: HashSet::new(),
+            collections: HashMap::new(),
             act_next: Vec::new(),
             act_pending: Vec::new(),
             consts: HashMap::new(),

@@ -139,7 +139,7 @@ impl<'a> Ctx<'a> {
                     let defs = build.families[family.0 as usize].defs.iter().map(|d| &build.defs[d.0 as usize]);
                     open.extend(defs.filter_map(|d| Some((*d.values.get(*leaf)?, batch, None))));
                 }
-                Op::Fold { vars: over, batch: all, body, .. } | Op::SortAll { vars: over, batch: all, body, .. } => {
+                Op::Fold { vars: over, batch: all, body, .. } | Op::Collect { vars: over, batch: all, body, .. } => {
                     open.push((*body, batch || *all, with(over)));
                 }
                 Op::Each { var, body, .. } => open.push((*body, batch, with(&[*var]))),

@@ -148,17 +148,11 @@ impl<'a> Ctx<'a> {
         let over = args.named("over");
         let Some([x]) = self.take_args(&mut args, ["x"]) else { return Value::Error };
         let Some(e) = self.as_tensor(&x.value, x.span) else { return Value::Error };
-        let Some(arg) = over else {
-            self.report(
-                Diagnostic::new(Code::OverMissing, args.span, "`sort` must know over what")
-                    .help("name it: `over = N`, or `over = [B, t]` for a batch"),
-            );
-            return Value::Error;
-        };
-        let Some(found) = self.over(&arg.value, arg.span) else { return Value::Error };
+        let help = "name it: `over = N`, or `over = [B, t]` for a batch";
+        let Some((found, at)) = self.over_given(over, &args, help) else { return Value::Error };
         if found.vars.is_empty() && !found.batch {
             let [axis] = found.axes[..] else {
-                return self.error(Code::WrongArguments, arg.span, "`sort` runs over one axis, or over the batch and indices");
+                return self.error(Code::WrongArguments, at, "`sort` runs over one axis, or over the batch and indices");
             };
             if !self.table.axes_of(e).contains(&axis) {
                 return self.no_such_axis(e, axis, x.span);
@@ -166,18 +160,57 @@ impl<'a> Ctx<'a> {
             return Value::tensor(self.table.along(Op::Sort { of: e, axis }, e, axis, Some(axis), args.span));
         }
         if !found.axes.is_empty() {
-            return self.error(Code::WrongArguments, arg.span, "`sort` runs over one axis, or over the batch and indices");
+            return self.error(Code::WrongArguments, at, "`sort` runs over one axis, or over the batch and indices");
         }
-        let size = self.count_of(&found);
-        let into = self.table.new_axis("sorted", size);
-        let mut axes = vec![into];
-        axes.extend(self.table.axes_of(e));
-        Value::tensor(self.table.push(
-            Op::SortAll { vars: found.vars, batch: found.batch, body: e, into },
-            axes,
-            Dtype::Real,
-            args.span,
-        ))
+        match self.collected(e, &found, args.span) {
+            Some((all, axis)) => Value::tensor(self.table.along(Op::Sort { of: all, axis }, all, axis, Some(axis), args.span)),
+            None => Value::Error,
+        }
+    }
+
+    /// `collect(x, over = B)`: x of every sample along an axis.
+    pub(super) fn collect_call(&mut self, mut args: Args<'a>) -> Value<'a> {
+        let over = args.named("over");
+        let Some([x]) = self.take_args(&mut args, ["x"]) else { return Value::Error };
+        let help = "name it: `over = B` for the samples of the batch, `over = [B, t]` at all steps";
+        let Some((found, at)) = self.over_given(over, &args, help) else { return Value::Error };
+        if !found.axes.is_empty() || (found.vars.is_empty() && !found.batch) {
+            return self.error(Code::WrongArguments, at, "`collect` runs over the batch and indices");
+        }
+        self.map(&x.value, x.span, &mut |cx, e| Some(cx.collected(e, &found, args.span)?.0))
+    }
+
+    /// What a call runs over that must say so, and where it does.
+    fn over_given(&mut self, over: Option<Arg<'a>>, args: &Args<'a>, help: &str) -> Option<(Over, Span)> {
+        let Some(arg) = over else {
+            let what = format!("`{}` must know over what", args.name);
+            self.report(Diagnostic::new(Code::OverMissing, args.span, what).help(help));
+            return None;
+        };
+        Some((self.over(&arg.value, arg.span)?, arg.span))
+    }
+
+    /// All values over the batch and indices along an axis, which comes first. Collections over the same share it.
+    fn collected(&mut self, e: ExprId, over: &Over, span: Span) -> Option<(ExprId, AxisId)> {
+        let key = (over.batch, over.vars.clone());
+        let into = match self.collections.get(&key) {
+            Some(axis) => *axis,
+            None => {
+                let size = self.count_of(over);
+                let axis = self.table.new_axis("all", size);
+                self.collections.insert(key, axis);
+                axis
+            }
+        };
+        let own = self.table.axes_of(e);
+        if own.contains(&into) {
+            let d = Diagnostic::new(Code::RepeatedAxis, span, "these values were collected over the same before");
+            self.report(d.help("reduce over what was collected first"));
+            return None;
+        }
+        let axes = std::iter::once(into).chain(own.iter().copied()).collect();
+        let op = Op::Collect { vars: over.vars.clone(), batch: over.batch, body: e, into };
+        Some((self.table.push(op, axes, Dtype::Real, span), into))
     }
 
     /// `top(x, E, over = N)`: places of the largest entries, along E.

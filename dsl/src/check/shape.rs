@@ -240,7 +240,20 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    pub(super) fn no_repeats(&mut self, axes: &[AxisId], span: Span) -> bool {
+    /// Values are of one sample: the batch is none of their axes.
+    pub(super) fn no_batch(&mut self, axes: &[AxisId], span: Span) -> bool {
+        let Some(batch) = self.dims.batch.filter(|batch| axes.contains(batch)) else { return true };
+        let name = self.table.name(batch).to_string();
+        self.report(
+            Diagnostic::new(Code::BatchAxis, span, format!("`{name}` is the batch, and no axis of a value"))
+                .help(format!("`mean(x, over = {name})` reduces over the samples, `collect(x, over = {name})` lays them along an axis"))
+                .help(format!("for another axis of that size, `dim N = {name}`")),
+        );
+        false
+    }
+
+    /// Whether these can be the axes of a value.
+    pub(super) fn are_proper(&mut self, axes: &[AxisId], span: Span) -> bool {
         for (i, a) in axes.iter().enumerate() {
             if axes[..i].contains(a) {
                 let name = self.table.name(*a).to_string();
@@ -251,7 +264,7 @@ impl<'a> Ctx<'a> {
                 return false;
             }
         }
-        true
+        self.no_batch(axes, span)
     }
 
     pub(super) fn unknown_axis(&mut self, name: &Ident, env: Option<&Env<'a>>) {
@@ -284,7 +297,7 @@ impl<'a> Ctx<'a> {
                 },
             }
         }
-        (ok && self.no_repeats(&axes, shape.span)).then_some(axes)
+        (ok && self.are_proper(&axes, shape.span)).then_some(axes)
     }
 
     /// `N = e`: the axis N of this scope, made if it is new or of another size.
@@ -322,8 +335,14 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Axes out of a value: an axis, a list of axes, `X..`.
+    /// Axes of a value out of what says which: an axis, a list of axes, `X..`.
     pub(super) fn as_axes(&mut self, value: &Value<'a>, span: Span) -> Option<Vec<AxisId>> {
+        let axes = self.listed_axes(value, span)?;
+        self.are_proper(&axes, span).then_some(axes)
+    }
+
+    /// The same, the batch and repetitions included.
+    pub(super) fn listed_axes(&mut self, value: &Value<'a>, span: Span) -> Option<Vec<AxisId>> {
         match value {
             Value::Dim(axis) => Some(vec![*axis]),
             Value::Axes(axes) => Some(axes.to_vec()),
@@ -331,9 +350,9 @@ impl<'a> Ctx<'a> {
                 let items = items.clone();
                 let mut all = Vec::new();
                 for item in items.iter() {
-                    all.extend(self.as_axes(item, span)?);
+                    all.extend(self.listed_axes(item, span)?);
                 }
-                self.no_repeats(&all, span).then_some(all)
+                Some(all)
             }
             Value::Error => None,
             other => {

@@ -123,7 +123,7 @@ impl Ctx<'_> {
                 inner.retain(|(v, _)| *v != var);
                 node.op
             }
-            Op::Fold { ref vars, .. } | Op::SortAll { ref vars, .. } => {
+            Op::Fold { ref vars, .. } | Op::Collect { ref vars, .. } => {
                 inner.retain(|(v, _)| !vars.contains(v));
                 node.op
             }
@@ -260,7 +260,7 @@ pub(super) fn varies(table: &Table, e: ExprId) -> (BTreeSet<VarId>, bool) {
         free.extend(indices.iter().flat_map(|i| &i.terms).map(|(var, _)| *var).filter(|var| !bound.contains(var)));
         match op {
             Op::Each { var, .. } => bound.push(*var),
-            Op::Fold { vars, .. } | Op::SortAll { vars, .. } => bound.extend(vars),
+            Op::Fold { vars, .. } | Op::Collect { vars, .. } => bound.extend(vars),
             _ => {}
         }
         op.operands(|x| open.push((x, bound.clone())));

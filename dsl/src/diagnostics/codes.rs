@@ -102,6 +102,7 @@ codes! {
     UnknownMethod "E0224" Error "a method the distribution does not have",
     NotADistribution "E0225" Error "a draw from something that is no distribution",
     OverMissing "E0226" Error "a call that must say over which axis",
+    BatchAxis "E0227" Error "the batch as an axis",
     // Time.
     OutOfDomain "E0301" Error "a read outside a domain",
     EmptyDomain "E0302" Error "an equation that holds nowhere",

@@ -261,8 +261,8 @@ pub enum Op {
         batch: bool,
         body: ExprId,
     },
-    /// All values over variables and the batch along one axis, in ascending order.
-    SortAll {
+    /// All values over the batch and variables, in that order, along one axis.
+    Collect {
         vars: Vec<VarId>,
         batch: bool,
         body: ExprId,
@@ -317,7 +317,7 @@ impl Op {
             | Op::Sort { of, .. }
             | Op::Top { of, .. }
             | Op::ArgMax { of, .. } => f(*of),
-            Op::Each { body, .. } | Op::Fold { body, .. } | Op::SortAll { body, .. } => f(*body),
+            Op::Each { body, .. } | Op::Fold { body, .. } | Op::Collect { body, .. } => f(*body),
             Op::Binary(_, a, b) | Op::Dot { a, b, .. } => {
                 f(*a);
                 f(*b);
@@ -374,7 +374,7 @@ impl Op {
             | Op::Sort { of, .. }
             | Op::Top { of, .. }
             | Op::ArgMax { of, .. } => *of = f(*of),
-            Op::Each { body, .. } | Op::Fold { body, .. } | Op::SortAll { body, .. } => *body = f(*body),
+            Op::Each { body, .. } | Op::Fold { body, .. } | Op::Collect { body, .. } => *body = f(*body),
             Op::Binary(_, a, b) | Op::Dot { a, b, .. } | Op::Take { of: a, at: b, .. } | Op::Grad { of: a, wrt: b } => {
                 *a = f(*a);
                 *b = f(*b);

@@ -1,9 +1,10 @@
 //! Which axes of which values are the same rows: classes of dimensions.
 //!
 //! A dimension is an axis of one value. Operations that line values up, or give an axis another name, make dimensions
-//! one class. A class along which almost all the work is done independently makes good rows: [`Dims::parallel`].
+//! one class, but for names that tell samples from each other: where a value has an axis under both names, the rename is
+//! one that crosses rows. A class along which almost all the work is done independently makes good rows: [`Dims::parallel`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ir::{AxisId, Composite, Graph, Op, Program, Role, Scan, ValueId};
 
@@ -22,11 +23,22 @@ pub(crate) struct Dims {
     first: Vec<Vec<u32>>,
     /// The graphs of scans: by the graph and the value.
     bodies: HashMap<(GraphId, ValueId), GraphId>,
+    /// By dimension: the number of its value's first one.
+    values: Vec<u32>,
     parent: Vec<u32>,
     sizes: Vec<usize>,
+    /// Renames between two classes.
+    apart: HashSet<(GraphId, ValueId)>,
     /// Classes that a loop runs along, or that a parameter has.
     taken: Vec<bool>,
     parallel: Vec<Class>,
+}
+
+/// An axis that has got another name, by the classes that both have otherwise.
+struct Renamed {
+    node: (GraphId, ValueId),
+    from: Class,
+    to: Class,
 }
 
 /// A class is worth being rows if this part of all products is done along it; one of several, if almost all are: where
@@ -39,14 +51,18 @@ impl Dims {
         let mut dims = Dims {
             first: Vec::new(),
             bodies: HashMap::new(),
+            values: Vec::new(),
             parent: Vec::new(),
             sizes: Vec::new(),
+            apart: HashSet::new(),
             taken: Vec::new(),
             parallel: Vec::new(),
         };
         dims.number(program, &program.graph);
         dims.taken = vec![false; dims.parent.len()];
-        dims.unite(&program.graph, ROOT);
+        let mut renames = Vec::new();
+        dims.unite(&program.graph, ROOT, &mut renames);
+        dims.unite_renamed(renames);
         for at in 0..dims.parent.len() as u32 {
             dims.parent[at as usize] = dims.find(at).0;
         }
@@ -144,6 +160,12 @@ impl Dims {
                 cross(v, *into);
             }
             Op::Argsort { of, axis } => cross(*of, *axis),
+            Op::Rename { of, from, to } => {
+                if self.apart.contains(&(id, v)) {
+                    cross(*of, *from);
+                    cross(v, *to);
+                }
+            }
             Op::Scan(scan) => {
                 let inner = self.body(id, v);
                 for b in scan.body.ids() {
@@ -167,7 +189,6 @@ impl Dims {
             | Op::Where(..)
             | Op::Composite(..)
             | Op::Expand(_)
-            | Op::Rename { .. }
             | Op::Out { .. }
             | Op::Stop(_)
             | Op::Id(_) => {}
@@ -194,6 +215,7 @@ impl Dims {
             first.push(self.parent.len() as u32);
             let next = self.parent.len() as u32;
             self.parent.extend(next..next + node.axes.len() as u32);
+            self.values.extend(node.axes.iter().map(|_| next));
             self.sizes.extend(node.axes.iter().map(|a| program.size(*a)));
         }
         self.first[id.0 as usize] = first;
@@ -226,12 +248,15 @@ impl Dims {
         self.join(left, right);
     }
 
-    fn unite(&mut self, graph: &Graph, id: GraphId) {
+    /// Leaves aside what has got another name.
+    fn unite(&mut self, graph: &Graph, id: GraphId, renames: &mut Vec<Renamed>) {
         for (v, node) in graph.ids().zip(&graph.nodes) {
             // Axes that go, or come, by themselves; all others stay what they are.
             match &node.op {
                 Op::Rename { of, from, to } => {
-                    self.same((graph, id, *of, *from), (graph, id, v, *to));
+                    if let (Some(from), Some(to)) = (self.class(graph, id, *of, *from), self.class(graph, id, v, *to)) {
+                        renames.push(Renamed { node: (id, v), from, to });
+                    }
                     self.stay(graph, id, *of, v, &[*from, *to]);
                 }
                 Op::Dot { a, b, over } => {
@@ -261,7 +286,7 @@ impl Dims {
                         self.same((graph, id, *at, *a), (graph, id, *of, *a));
                     }
                 }
-                Op::Scan(scan) => self.unite_scan(graph, id, v, scan),
+                Op::Scan(scan) => self.unite_scan(graph, id, v, scan, renames),
                 Op::Out { scan, index } => {
                     let Op::Scan(s) = &graph.node(*scan).op else { continue };
                     let body = self.body(id, *scan);
@@ -284,9 +309,33 @@ impl Dims {
         }
     }
 
-    fn unite_scan(&mut self, graph: &Graph, id: GraphId, v: ValueId, scan: &Scan) {
+    /// An axis under another name is the same, unless some value has both.
+    fn unite_renamed(&mut self, renames: Vec<Renamed>) {
+        let mut values: HashMap<Class, HashSet<u32>> = HashMap::new();
+        for (dim, value) in (0..).zip(&self.values) {
+            values.entry(self.find(dim)).or_default().insert(*value);
+        }
+        for Renamed { node, from, to } in renames {
+            let (a, b) = (self.find(from.0), self.find(to.0));
+            if a == b {
+                continue;
+            }
+            let [x, y] = [a, b].map(|class| values.remove(&class).unwrap_or_default());
+            if x.is_disjoint(&y) {
+                self.join(Some(a), Some(b));
+                let (mut more, fewer) = if x.len() < y.len() { (y, x) } else { (x, y) };
+                more.extend(fewer);
+                values.insert(self.find(a.0), more);
+            } else {
+                self.apart.insert(node);
+                values.extend([(a, x), (b, y)]);
+            }
+        }
+    }
+
+    fn unite_scan(&mut self, graph: &Graph, id: GraphId, v: ValueId, scan: &Scan, renames: &mut Vec<Renamed>) {
         let body = self.body(id, v);
-        self.unite(&scan.body, body);
+        self.unite(&scan.body, body, renames);
         let operands: Vec<ValueId> = scan.init.iter().chain(&scan.xs).chain(&scan.consts).copied().collect();
         for (p, node) in scan.body.ids().zip(&scan.body.nodes) {
             if let Op::Param(number) = node.op {
