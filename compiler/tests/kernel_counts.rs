@@ -8,7 +8,7 @@ use compiler::kernel::verify::verify;
 use compiler::lower::{Entry, LowerError, Options, lower};
 use compiler::simplify::simplify;
 use dsl::hir::Model;
-use support::{models, project};
+use support::{models, of_text, project};
 
 const FILES: [&str; 9] =
     ["hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
@@ -57,4 +57,28 @@ fn of_all_models() {
     }
     let table: Vec<&str> = table.lines().map(str::trim_end).collect();
     insta::assert_snapshot!("kernels", table.join("\n"));
+}
+
+/// A loss that compares every sample with all others reads what a kernel has left; the samples stay rows of all that is computed.
+#[test]
+fn samples_that_are_compared_stay_rows() {
+    let step = |text: &str| {
+        let model = of_text(text, &[("O", 17), ("A", 6)]);
+        let mut program = lower(&model, Entry::TrainStep, Options::default()).unwrap();
+        simplify(&mut program);
+        let kernels = fuse(&program, Level::Mega).unwrap();
+        totals(&kernels, &kernels.steps)
+    };
+    let alone = step("use hamworld::HamWorld\nmodel Alone extends HamWorld {}");
+    let compared = step(
+        "use hamworld::HamWorld
+        model Compared extends HamWorld {
+          key[t]   = slow.project(zs[t+1])
+          score[t] = collect(key[t], over = B) @ project(s[t].next)
+          loss repr 1.0 = logsumexp(score[t]) - key[t] @ project(s[t].next)
+        }",
+    );
+    // Two products of 128 x 128 scores for each of 7 steps are new; a kernel without rows has no products for a library.
+    assert!(compared.cost.products > alone.cost.products, "{compared:?} {alone:?}");
+    assert!(compared.launches <= alone.launches + 8, "{compared:?} {alone:?}");
 }

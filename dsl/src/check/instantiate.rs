@@ -56,8 +56,10 @@ impl<'a> Ctx<'a> {
         self.modules[module].inputs = self.input_types(&net.params);
         if let Some(name) = &net.ensemble {
             match self.model_axis(&name.text) {
-                Some(axis) if self.no_batch(&[axis], name.span) => self.modules[module].ensemble = Some(axis),
-                Some(_) => {}
+                Some(axis) => {
+                    self.no_batch(&[axis], name.span);
+                    self.modules[module].ensemble = Some(axis);
+                }
                 None => self.unknown_axis(name, None),
             }
         }
