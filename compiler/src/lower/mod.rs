@@ -230,13 +230,14 @@ impl<'m> Lower<'m> {
             if let hir::Source::Replay { batch, .. } = &self.model.source {
                 self.axis_of.insert(batch.axis, axis);
             }
-            let all = self.program.new_axis("all", size);
-            for node in &self.model.exprs {
-                if let hir::Op::Collect { vars, batch: true, into, .. } = &node.op
-                    && vars.is_empty()
-                {
-                    self.axis_of.insert(*into, all);
-                }
+            // The samples as an axis: as many as there are, whatever the model declares.
+            let collected = self.model.exprs.iter().find_map(|node| match &node.op {
+                hir::Op::Collect { vars, batch: true, into, .. } if vars.is_empty() => Some(*into),
+                _ => None,
+            });
+            if let Some(into) = collected {
+                let all = self.program.new_axis("all", size);
+                self.axis_of.insert(into, all);
             }
         }
         Ok(())

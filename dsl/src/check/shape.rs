@@ -246,7 +246,9 @@ impl<'a> Ctx<'a> {
         let name = self.table.name(batch).to_string();
         self.report(
             Diagnostic::new(Code::BatchAxis, span, format!("`{name}` is the batch, and no axis of a value"))
-                .help(format!("`mean(x, over = {name})` reduces over the samples, `collect(x, over = {name})` lays them along an axis"))
+                .help(format!(
+                    "`mean(x, over = {name})` reduces over the samples, `collect(x, over = {name})` lays them along an axis"
+                ))
                 .help(format!("for another axis of that size, `dim N = {name}`")),
         );
         false
