@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{COLOURS, escaped, open, ticks};
+use super::{Pen, escaped, open, ticks};
 
 /// Bars that stand together.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +16,8 @@ const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 56.0;
 const BOTTOM: f64 = 40.0;
 
-/// A drawing of the groups, as SVG. `names` are those of the bars of every group.
-pub(crate) fn draw(names: &[String], groups: &[Group]) -> String {
+/// A drawing of the groups, as SVG. `names` are those of the bars of every group, with a pen for each.
+pub(crate) fn draw(names: &[(String, Pen)], groups: &[Group]) -> String {
     let top = 24.0 + 18.0 * names.len().div_ceil(3) as f64;
     // Room for the bars, and for the name below them.
     let group = (names.len() as f64 * 16.0 + 24.0).max(92.0);
@@ -37,15 +37,12 @@ pub(crate) fn draw(names: &[String], groups: &[Group]) -> String {
     let bar = (room - 16.0) / names.len().max(1) as f64;
     for (g, group) in groups.iter().enumerate() {
         let from = LEFT + room * g as f64 + 8.0;
-        for (i, value) in group.bars.iter().enumerate() {
+        for (i, (value, (_, pen))) in group.bars.iter().zip(names).enumerate() {
             let Some((height, deviation)) = value else { continue };
-            let (left, colour) = (from + bar * i as f64, COLOURS[i % COLOURS.len()]);
+            let (left, fill) = (from + bar * i as f64, pen.fill());
             let (above, tall) = (y(height.max(0.0)), (y(height.min(0.0)) - y(height.max(0.0))).max(0.5));
             let wide = bar * 0.85;
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{left:.1}\" y=\"{above:.1}\" width=\"{wide:.1}\" height=\"{tall:.1}\" fill=\"{colour}\"/>"
-            );
+            let _ = writeln!(svg, "<rect x=\"{left:.1}\" y=\"{above:.1}\" width=\"{wide:.1}\" height=\"{tall:.1}\" {fill}/>");
             if *deviation > 0.0 {
                 let (middle, a, b) = (left + wide / 2.0, y(height - deviation), y(height + deviation));
                 let _ = writeln!(
@@ -57,12 +54,12 @@ pub(crate) fn draw(names: &[String], groups: &[Group]) -> String {
         let (middle, under) = (from + (room - 16.0) / 2.0, HEIGHT - BOTTOM + 18.0);
         let _ = writeln!(svg, "<text x=\"{middle:.1}\" y=\"{under:.1}\" text-anchor=\"middle\">{}</text>", escaped(&group.name));
     }
-    for (i, name) in names.iter().enumerate() {
+    for (i, (name, pen)) in names.iter().enumerate() {
         let (left, at) = (LEFT + (i % 3) as f64 * 150.0, 18.0 + 18.0 * (i / 3) as f64);
-        let colour = COLOURS[i % COLOURS.len()];
+        let fill = pen.fill();
         let _ = writeln!(
             svg,
-            "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{at:.1}\">{}</text>",
+            "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" {fill}/><text x=\"{:.1}\" y=\"{at:.1}\">{}</text>",
             at - 9.0,
             left + 16.0,
             escaped(name)
@@ -77,7 +74,7 @@ mod tests {
 
     #[test]
     fn every_value_is_a_bar_and_every_name_is_told() {
-        let names = ["A".to_string(), "B & C".to_string()];
+        let names = [("A".to_string(), Pen::new(0, false)), ("B & C".to_string(), Pen::new(0, true))];
         let groups = [
             Group { name: "mass=0.7".into(), bars: vec![Some((3.0, 0.5)), Some((-1.0, 0.0))] },
             Group { name: "delay=2".into(), bars: vec![None, Some((2.0, 0.1))] },
@@ -85,6 +82,8 @@ mod tests {
         let svg = draw(&names, &groups);
         // Three bars, two names, the paper.
         assert_eq!(svg.matches("<rect").count(), 6);
+        // Two bars of the second, and its name, in the first one's colour.
+        assert_eq!((svg.matches("#2563eb").count(), svg.matches("fill-opacity=\"0.45\"").count()), (5, 3));
         assert!(svg.contains("B &amp; C") && svg.contains("mass=0.7") && !svg.contains("NaN"), "{svg}");
         assert!(!draw(&[], &[]).contains("NaN"));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{COLOURS, escaped, open, ticks};
+use super::{Pen, escaped, open, ticks};
 
 /// One line of a drawing.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,8 +59,13 @@ const NAMES: usize = 3;
 const ROW: f64 = 18.0;
 const LETTER: f64 = 6.2;
 
-/// A drawing of the curves, as SVG.
+/// A drawing of the curves, as SVG, a colour for each.
 pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
+    draw_with(axes, curves, &Pen::each(curves.len()))
+}
+
+/// With a pen for each.
+pub(crate) fn draw_with(axes: Axes<'_>, curves: &[Curve], pens: &[Pen]) -> String {
     let points = || curves.iter().flat_map(|c| &c.points);
     let last = points().map(|p| p.at).fold(1.0, f64::max);
     let low = points().map(|p| p.least).fold(0.0, f64::min);
@@ -89,8 +94,8 @@ pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
     let _ = writeln!(svg, "<text x=\"{middle:.1}\" y=\"{under:.1}\" text-anchor=\"middle\">{}</text>", escaped(axes.x));
     let turned = format!("translate(14 {:.1}) rotate(-90)", y((low + high) / 2.0));
     let _ = writeln!(svg, "<text transform=\"{turned}\" text-anchor=\"middle\">{}</text>", escaped(axes.y));
-    for (i, curve) in curves.iter().enumerate() {
-        let colour = COLOURS[i % COLOURS.len()];
+    for (i, (curve, pen)) in curves.iter().zip(pens).enumerate() {
+        let (colour, fill, stroke) = (pen.colour, pen.fill(), pen.stroke());
         let path = |value: &dyn Fn(&Point) -> f64, points: &mut dyn Iterator<Item = &Point>| {
             points.map(|p| format!("{:.1},{:.1}", x(p.at), y(value(p)))).collect::<Vec<_>>().join(" ")
         };
@@ -98,18 +103,18 @@ pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
         let down = path(&|p| p.least, &mut curve.points.iter().rev());
         let _ = writeln!(svg, "<polygon points=\"{up} {down}\" fill=\"{colour}\" fill-opacity=\"0.15\"/>");
         let line = path(&|p| p.mean, &mut curve.points.iter());
-        let _ = writeln!(svg, "<polyline points=\"{line}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>");
+        let _ = writeln!(svg, "<polyline points=\"{line}\" fill=\"none\" {stroke} stroke-width=\"2\"/>");
         // A line of one point is none.
         if let [only] = curve.points[..] {
             let (cx, cy) = (x(only.at), y(only.mean));
-            let _ = writeln!(svg, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"4\" fill=\"{colour}\"/>");
+            let _ = writeln!(svg, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"4\" {fill}/>");
         }
         let at = above + 6.0 + ROW * (i / names) as f64;
         let from = left + (i % names) as f64 * (SIZE.0 - left - right) / names as f64;
         let beside = from + 16.0;
         let _ = writeln!(
             svg,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/><text x=\"{beside:.1}\" y=\"{at:.1}\">{}</text>",
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" {fill}/><text x=\"{beside:.1}\" y=\"{at:.1}\">{}</text>",
             from,
             at - 9.0,
             escaped(&curve.name)

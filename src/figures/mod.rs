@@ -16,7 +16,36 @@ pub(crate) mod lines;
 pub(crate) mod picture;
 pub(crate) mod points;
 
-pub(crate) const COLOURS: [&str; 8] = ["#2563eb", "#dc2626", "#059669", "#7c3aed", "#d97706", "#0891b2", "#db2777", "#65a30d"];
+const COLOURS: [&str; 8] = ["#2563eb", "#dc2626", "#059669", "#7c3aed", "#d97706", "#0891b2", "#db2777", "#65a30d"];
+
+/// What a curve or a bar is drawn with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pen {
+    colour: &'static str,
+    /// Second to another of the same colour: its line is broken, its bar is pale.
+    light: bool,
+}
+
+impl Pen {
+    pub(crate) fn new(number: usize, light: bool) -> Pen {
+        Pen { colour: COLOURS[number % COLOURS.len()], light }
+    }
+
+    /// A colour for each.
+    pub(crate) fn each(count: usize) -> Vec<Pen> {
+        (0..count).map(|number| Pen::new(number, false)).collect()
+    }
+
+    fn fill(self) -> String {
+        let pale = if self.light { " fill-opacity=\"0.45\"" } else { "" };
+        format!("fill=\"{}\"{pale}", self.colour)
+    }
+
+    fn stroke(self) -> String {
+        let broken = if self.light { " stroke-dasharray=\"6 4\"" } else { "" };
+        format!("stroke=\"{}\"{broken}", self.colour)
+    }
+}
 
 /// The start of a drawing. A page's style may give `svg` another `color` and `.paper` no fill.
 fn open(width: f64, height: f64) -> String {

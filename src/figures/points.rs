@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{COLOURS, escaped, open};
+use super::{Pen, escaped, open};
 
 /// Points that share a colour.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub(crate) fn draw(clouds: &[Cloud]) -> String {
     let ((left, right), (below, above)) = (range(|p| p.0), range(|p| p.1));
     let mut svg = open(SIZE, SIZE);
     for (i, cloud) in clouds.iter().enumerate() {
-        let colour = COLOURS[i % COLOURS.len()];
+        let colour = Pen::new(i, false).colour;
         for (x, y) in &cloud.points {
             let at = EDGE + (x - left) / (right - left) * (SIZE - 2.0 * EDGE);
             let up = SIZE - EDGE - (y - below) / (above - below) * (SIZE - 4.0 * EDGE);

@@ -6,6 +6,7 @@ use super::Results;
 use crate::experiment::file::plain;
 use crate::experiment::measured::{FRAMES, Measured};
 use crate::experiment::summary::Row;
+use crate::figures::Pen;
 use crate::figures::bars::{self, Group};
 use crate::figures::lines::{self, Axes, Curve, LEARNING, Point};
 
@@ -26,10 +27,11 @@ pub(crate) fn learning(results: &Results, task: &str) -> Figure {
         Curve::of(results.name(row), &runs.map(|(run, _)| points(run)).collect::<Vec<_>>())
     };
     let curves: Vec<Curve> = results.of_task(task).map(curve).collect();
+    let pens: Vec<Pen> = results.of_task(task).map(|row| results.pen(row)).collect();
     Figure {
         name: format!("learning-{task}"),
         caption: "Evaluation return over decisions: the mean over seeds, and a band from the least to the most.".into(),
-        svg: lines::draw(LEARNING, &curves),
+        svg: lines::draw_with(LEARNING, &curves, &pens),
     }
 }
 
@@ -38,14 +40,14 @@ pub(crate) fn rollouts(results: &Results, task: &str) -> Option<Figure> {
     let curve = |row: &Row| {
         let mut points: Vec<Point> = row.relative.iter().filter_map(|(name, figure)| point(name, figure)).collect();
         points.sort_by(|a, b| a.at.total_cmp(&b.at));
-        (!points.is_empty()).then(|| Curve { name: results.name(row), points })
+        (!points.is_empty()).then(|| (Curve { name: results.name(row), points }, results.pen(row)))
     };
-    let curves: Vec<Curve> = results.of_task(task).filter_map(curve).collect();
+    let (curves, pens): (Vec<Curve>, Vec<Pen>) = results.of_task(task).filter_map(curve).unzip();
     (!curves.is_empty()).then(|| Figure {
         name: format!("rollouts-{task}"),
         caption: "Error of imagined latents after k steps, divided by the latent's variance; bands of one deviation over seeds."
             .into(),
-        svg: lines::draw(Axes { x: "imagined steps k", y: "error / variance" }, &curves),
+        svg: lines::draw_with(Axes { x: "imagined steps k", y: "error / variance" }, &curves, &pens),
     })
 }
 
@@ -73,7 +75,7 @@ pub(crate) fn changes(results: &Results, task: &str) -> Option<Figure> {
         Some((figure.mean, figure.std.unwrap_or(0.0)))
     };
     let group = |change: &&str| Group { name: change.to_string(), bars: rows.iter().map(|row| height(row, change)).collect() };
-    let names: Vec<String> = rows.iter().map(|row| results.name(row)).collect();
+    let names: Vec<(String, Pen)> = rows.iter().map(|row| (results.name(row), results.pen(row))).collect();
     Some(Figure {
         name: format!("changes-{task}"),
         caption: "Return without further training on the task as it is and as it was changed; lines of one deviation over seeds."

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::file::Paper;
 use crate::experiment::measured::{Measured, label_of};
 use crate::experiment::summary::{self, Row};
+use crate::figures::Pen;
 
 /// All that a report is made of.
 #[derive(Debug)]
@@ -121,6 +122,13 @@ impl Results {
     pub(crate) fn name(&self, row: &Row) -> String {
         let several = self.of_task(&row.task).filter(|other| other.method == row.method).count() > 1;
         if several { format!("{} at {}", row.method, row.steps) } else { row.method.clone() }
+    }
+
+    /// A method has one colour in all figures; where it is there several times, the one that came furthest comes first.
+    pub(crate) fn pen(&self, row: &Row) -> Pen {
+        let number = self.methods().iter().position(|method| *method == row.method).unwrap_or(0);
+        let further = |other: &Row| other.method == row.method && other.steps > row.steps;
+        Pen::new(number, self.of_task(&row.task).any(further))
     }
 }
 
