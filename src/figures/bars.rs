@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Pen, escaped, open, ticks};
+use super::{Pen, escaped, name_width, open, ticks};
 
 /// Bars that stand together.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,8 @@ pub(crate) fn draw(names: &[(String, Pen)], groups: &[Group]) -> String {
     let top = 24.0 + 18.0 * names.len().div_ceil(3) as f64;
     // Room for the bars, and for the name below them.
     let group = (names.len() as f64 * 16.0 + 24.0).max(92.0);
-    let width = (LEFT + 20.0 + groups.len() as f64 * group).max(480.0);
+    let column = name_width(names.iter().map(|(name, _)| name)).max(150.0);
+    let width = (LEFT + 20.0 + groups.len() as f64 * group).max(LEFT + column * names.len().min(3) as f64).max(480.0);
     let all = || groups.iter().flat_map(|g| g.bars.iter().flatten());
     let low = all().map(|(x, d)| x - d).fold(0.0, f64::min);
     let high = all().map(|(x, d)| x + d).fold(low + 1e-9, f64::max);
@@ -55,7 +56,7 @@ pub(crate) fn draw(names: &[(String, Pen)], groups: &[Group]) -> String {
         let _ = writeln!(svg, "<text x=\"{middle:.1}\" y=\"{under:.1}\" text-anchor=\"middle\">{}</text>", escaped(&group.name));
     }
     for (i, (name, pen)) in names.iter().enumerate() {
-        let (left, at) = (LEFT + (i % 3) as f64 * 150.0, 18.0 + 18.0 * (i / 3) as f64);
+        let (left, at) = (LEFT + (i % 3) as f64 * column, 18.0 + 18.0 * (i / 3) as f64);
         let fill = pen.fill();
         let _ = writeln!(
             svg,

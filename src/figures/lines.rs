@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Pen, escaped, open, ticks};
+use super::{Pen, escaped, name_width, open, ticks};
 
 /// One line of a drawing.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,10 +54,9 @@ impl Curve {
 const SIZE: (f64, f64) = (720.0, 420.0);
 /// Left, right, top, bottom.
 const MARGIN: (f64, f64, f64, f64) = (64.0, 28.0, 12.0, 48.0);
-/// Names stand above the curves, at most so many in a row of this height; a letter takes about so much of it.
+/// Names stand above the curves, at most so many in a row of this height.
 const NAMES: usize = 3;
 const ROW: f64 = 18.0;
-const LETTER: f64 = 6.2;
 
 /// A drawing of the curves, as SVG, a colour for each.
 pub(crate) fn draw(axes: Axes<'_>, curves: &[Curve]) -> String {
@@ -73,8 +72,7 @@ pub(crate) fn draw_with(axes: Axes<'_>, curves: &[Curve], pens: &[Pen]) -> Strin
     // Where nothing moves, any scale will do.
     let high = if high - low > 1e-9 { high } else { low + 1.0 };
     let (left, right, above, bottom) = MARGIN;
-    let longest = curves.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
-    let names = ((SIZE.0 - left - right) / (longest as f64 * LETTER + 26.0)) as usize;
+    let names = ((SIZE.0 - left - right) / name_width(curves.iter().map(|c| &c.name))) as usize;
     let names = names.clamp(1, NAMES);
     let top = above + ROW * curves.len().div_ceil(names) as f64;
     let x = |at: f64| left + at / last * (SIZE.0 - left - right);
