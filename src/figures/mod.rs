@@ -56,9 +56,9 @@ fn open(width: f64, height: f64) -> String {
     )
 }
 
-/// What the longest of some names takes, with its mark: a letter is about 6.2 wide.
+/// What the longest of some names takes, with its mark: a letter is about 6.8 wide.
 fn name_width<'a>(names: impl Iterator<Item = &'a String>) -> f64 {
-    names.map(|name| name.chars().count()).max().unwrap_or(0) as f64 * 6.2 + 26.0
+    names.map(|name| name.chars().count()).max().unwrap_or(0) as f64 * 6.8 + 26.0
 }
 
 /// A text as a part of SVG or HTML.
