@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::figures::{self, Figure};
-use super::page::{AREAS, EQUAL, areas, at_equal, published, shown};
+use super::page::{AREAS, EQUAL, areas, at_equal, filled, published, shown};
 use super::{Results, Row, energy};
 use crate::experiment::file::plain;
 
@@ -78,6 +78,7 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
 }
 
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let (head, rows) = filled(head, rows);
     let line =
         |cells: &[String]| format!("| {} |\n", cells.iter().map(|c| c.replace('|', "\\|")).collect::<Vec<_>>().join(" | "));
     let head: Vec<String> = head.iter().map(|h| h.to_string()).collect();
@@ -99,8 +100,8 @@ fn returns(results: &Results) -> String {
         ]
     };
     let head = ["task", "method", "paper", "ours", "area under the curve", "seeds", "decisions", "hours"];
-    let note = "Returns of the last evaluation, rewards averaged over the action repeat; means over seeds with the standard deviation of the sample. The paper's are \
-                at 100,000 decisions. Where runs have come to different decisions there is a row for each, with all runs that came that far. Hours are those of one run.\n\n";
+    let note = "Returns of the last evaluation, rewards averaged over the action repeat; means over seeds with the standard deviation of the sample. \
+                Where runs have come to different decisions there is a row for each, with all runs that came that far. Hours are those of one run.\n\n";
     let areas = areas(results).map_or_else(String::new, |rows| table(&AREAS, &rows));
     format!("## Returns\n\n{note}{}{areas}", table(&head, &results.rows.iter().map(row).collect::<Vec<_>>()))
 }

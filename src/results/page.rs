@@ -44,8 +44,9 @@ pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
     (PAGE.replace("{{title}}", &escaped(&title)).replace("{{body}}", &body), all)
 }
 
-/// A table; cells are texts, the first ones of a row its head.
+/// A table of text cells.
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let (head, rows) = filled(head, rows);
     let mut text = "<div class=\"wide\"><table><thead><tr>".to_string();
     head.iter().for_each(|cell| _ = write!(text, "<th>{}</th>", escaped(cell)));
     text += "</tr></thead><tbody>\n";
@@ -59,6 +60,14 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 
 pub(super) fn shown(number: Option<&Number>) -> String {
     number.map_or("–".into(), Number::to_string)
+}
+
+/// Leaves out columns without a single figure, such as published ones where an experiment names none.
+pub(super) fn filled<'a>(head: &[&'a str], rows: &[Vec<String>]) -> (Vec<&'a str>, Vec<Vec<String>>) {
+    let used: Vec<usize> =
+        (0..head.len()).filter(|&column| rows.is_empty() || rows.iter().any(|row| row[column] != "–")).collect();
+    let rows = rows.iter().map(|row| used.iter().map(|&column| row[column].clone()).collect()).collect();
+    (used.iter().map(|&column| head[column]).collect(), rows)
 }
 
 pub(super) fn published(figure: Option<&Published>) -> String {
