@@ -30,6 +30,7 @@
 //! | `floor`, `less`, `sign`, `argsort`, `stop` | nothing: they are constant almost everywhere, or meant to be |
 
 mod scan;
+pub(crate) mod spread;
 
 use dsl::source::Span;
 
@@ -42,10 +43,11 @@ pub fn gradients(axes: &mut Vec<Axis>, graph: &mut Graph, of: ValueId, wrt: &[Va
     let one = graph.constant(1.0, span);
     let shape = graph.axes(of).to_vec();
     let seed = graph.expand(one, &shape, span);
-    let found = backward(axes, graph, &[(of, seed)], wrt);
+    let wrt: Vec<(ValueId, Vec<AxisId>)> = wrt.iter().map(|w| (*w, Vec::new())).collect();
+    let found = backward(axes, graph, &[(of, seed)], &wrt);
     wrt.iter()
         .zip(found)
-        .map(|(w, g)| {
+        .map(|((w, _), g)| {
             let shape = graph.axes(*w).to_vec();
             match g {
                 Some(g) => g,
@@ -58,23 +60,47 @@ pub fn gradients(axes: &mut Vec<Axis>, graph: &mut Graph, of: ValueId, wrt: &[Va
         .collect()
 }
 
-/// Pulls cotangents of some values back to others. None where nothing flows.
-pub fn backward(axes: &mut Vec<Axis>, graph: &mut Graph, seeds: &[(ValueId, ValueId)], wrt: &[ValueId]) -> Vec<Option<ValueId>> {
+/// The derivative of `of` by `wrt` as if `wrt` were a variable of its own at every place of the axes `along`: it has
+/// these axes and those of `wrt`. Zeros where `of` does not depend on it.
+pub fn pointwise(axes: &mut Vec<Axis>, graph: &mut Graph, of: ValueId, wrt: ValueId, along: Vec<AxisId>) -> ValueId {
+    let span = graph.node(of).span;
+    let one = graph.constant(1.0, span);
+    let shape = graph.axes(of).to_vec();
+    let seed = graph.expand(one, &shape, span);
+    match backward(axes, graph, &[(of, seed)], &[(wrt, along)])[..] {
+        [Some(g)] => g,
+        _ => {
+            let zero = graph.constant(0.0, span);
+            let shape = graph.axes(wrt).to_vec();
+            graph.expand(zero, &shape, span)
+        }
+    }
+}
+
+/// Pulls cotangents of some values back to others, each with the axes that it is spread along. None where nothing flows.
+pub fn backward(
+    axes: &mut Vec<Axis>,
+    graph: &mut Graph,
+    seeds: &[(ValueId, ValueId)],
+    wrt: &[(ValueId, Vec<AxisId>)],
+) -> Vec<Option<ValueId>> {
     let end = seeds.iter().map(|(of, _)| of.0 as usize + 1).max().unwrap_or(0);
-    let active = active(graph, wrt, end);
-    let mut pull = Pull { axes, graph, active, cotangents: vec![None; end], outs: vec![Vec::new(); end] };
+    let nodes: Vec<ValueId> = wrt.iter().map(|(w, _)| *w).collect();
+    let active = active(graph, &nodes, end);
+    let spread = spread::axes(graph, wrt, &active);
+    let mut pull = Pull { axes, graph, active, spread, cotangents: vec![None; end], outs: vec![Vec::new(); end] };
     for (of, seed) in seeds {
         pull.add(*of, *seed);
     }
-    let first = wrt.iter().map(|w| w.0 as usize).min().unwrap_or(end);
+    let first = nodes.iter().map(|w| w.0 as usize).min().unwrap_or(end);
     for id in (first..end).rev() {
         pull.node(ValueId(id as u32));
     }
-    wrt.iter().map(|w| pull.cotangents.get(w.0 as usize).copied().flatten()).collect()
+    nodes.iter().map(|w| pull.cotangents.get(w.0 as usize).copied().flatten()).collect()
 }
 
 /// Which values depend on `wrt` in a way that has a derivative.
-fn active(graph: &Graph, wrt: &[ValueId], end: usize) -> Vec<bool> {
+pub(crate) fn active(graph: &Graph, wrt: &[ValueId], end: usize) -> Vec<bool> {
     let mut active = vec![false; end];
     for w in wrt {
         if let Some(a) = active.get_mut(w.0 as usize) {
@@ -107,6 +133,7 @@ pub(crate) struct Pull<'g> {
     pub(crate) axes: &'g mut Vec<Axis>,
     pub(crate) graph: &'g mut Graph,
     pub(crate) active: Vec<bool>,
+    pub(crate) spread: spread::Spread,
     cotangents: Vec<Option<ValueId>>,
     /// For a scan: cotangents of its values, by index.
     outs: Vec<Vec<(u32, ValueId)>>,
@@ -117,13 +144,30 @@ impl Pull<'_> {
         self.active[v.0 as usize]
     }
 
+    /// The axes of a value's cotangent: its own, and those that it is spread along.
+    pub(crate) fn shape(&self, v: ValueId) -> Vec<AxisId> {
+        self.graph.axes(v).iter().chain(self.spread.of(v)).copied().collect()
+    }
+
+    /// The cotangent of a value that is spread along `to`, where one of its own axes, `from`, becomes `to`: place j is
+    /// read at place `j + start` alone.
+    fn diagonal(&mut self, g: ValueId, to: AxisId, from: AxisId, start: f64, span: Span) -> ValueId {
+        let (i, j) = (self.graph.iota(to, span), self.graph.iota(from, span));
+        let first = self.graph.constant(start, span);
+        let j = self.graph.add(j, first, span);
+        let (below, above) = (self.graph.less(i, j, span), self.graph.less(j, i, span));
+        let zero = self.graph.constant(0.0, span);
+        let d = self.graph.select(below, zero, g, span);
+        self.graph.select(above, zero, d, span)
+    }
+
     /// Adds to the cotangent of a value: summed over axes that it lacks, spread over those that the cotangent lacks.
     pub(crate) fn add(&mut self, v: ValueId, g: ValueId) {
         if !self.is_active(v) {
             return;
         }
         let span = self.graph.node(g).span;
-        let want = self.graph.axes(v).to_vec();
+        let want = self.shape(v);
         let extra: Vec<AxisId> = self.graph.axes(g).iter().copied().filter(|a| !want.contains(a)).collect();
         let g = self.graph.sum(g, &extra, span);
         let g = self.graph.expand(g, &want, span);
@@ -215,11 +259,15 @@ impl Pull<'_> {
             }
             Op::Expand(x) | Op::Id(x) => self.add(x, g),
             Op::Rename { of, from, to } => {
-                let d = self.graph.rename(g, to, from, span);
+                let d = if self.spread.of(of).contains(&to) {
+                    self.diagonal(g, to, from, 0.0, span)
+                } else {
+                    self.graph.rename(g, to, from, span)
+                };
                 self.add(of, d);
             }
             Op::Reduce { op: Reduction::Sum, of, .. } => {
-                let shape = self.graph.axes(of).to_vec();
+                let shape = self.shape(of);
                 let d = self.graph.expand(g, &shape, span);
                 self.add(of, d);
             }
@@ -244,26 +292,38 @@ impl Pull<'_> {
                 self.add(of, d);
             }
             Op::Slice { of, axis, start, into } => {
-                let d = self.graph.pad(g, into, start, axis, span);
+                let d = if self.spread.of(of).contains(&into) {
+                    self.diagonal(g, into, axis, -(start as f64), span)
+                } else {
+                    self.graph.pad(g, into, start, axis, span)
+                };
                 self.add(of, d);
             }
             Op::Pad { of, axis, start, into } => {
-                let d = self.graph.slice(g, into, start, axis, span);
+                let d = if self.spread.of(of).contains(&into) {
+                    self.diagonal(g, into, axis, start as f64, span)
+                } else {
+                    self.graph.slice(g, into, start, axis, span)
+                };
                 self.add(of, d);
             }
             Op::Concat { ref parts, ref along, into } => {
                 let mut start = 0;
                 for (part, axis) in parts.iter().zip(along) {
                     if self.is_active(*part) {
-                        let d = self.graph.slice(g, into, start, *axis, span);
+                        let d = if self.spread.of(*part).contains(&into) {
+                            self.diagonal(g, into, *axis, start as f64, span)
+                        } else {
+                            self.graph.slice(g, into, start, *axis, span)
+                        };
                         self.add(*part, d);
                     }
                     start += self.axes[axis.0 as usize].size;
                 }
             }
             Op::Gather { of, axis, at } => {
-                let over: Vec<AxisId> =
-                    self.graph.axes(at).iter().copied().filter(|a| !self.graph.axes(of).contains(a)).collect();
+                let own = self.shape(of);
+                let over: Vec<AxisId> = self.graph.axes(at).iter().copied().filter(|a| !own.contains(a)).collect();
                 let d = self.graph.scatter(g, at, &over, axis, span);
                 self.add(of, d);
             }
@@ -281,7 +341,8 @@ impl Pull<'_> {
         if !self.is_active(a) {
             return;
         }
-        let over: Vec<AxisId> = self.graph.axes(b).iter().copied().filter(|x| !self.graph.axes(a).contains(x)).collect();
+        let own = self.shape(a);
+        let over: Vec<AxisId> = self.graph.axes(b).iter().copied().filter(|x| !own.contains(x)).collect();
         let d = if over.is_empty() { self.graph.mul(g, b, span) } else { self.graph.dot(g, b, &over, span) };
         self.add(a, d);
     }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use dsl::source::Span;
 
-use super::{Pull, backward};
+use super::{Pull, backward, spread};
 use crate::ir::{AxisId, Direction, Graph, Op, Scan, ValueId};
 
 /// How much one scan may keep of its products for the way back, in bytes of single precision. Beyond that, the largest
@@ -22,6 +22,13 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
     let ys = scan.body.results.len() - carries;
     let active = active_params(pull, scan);
     let wanted = |param: usize| active[param];
+    // The axes of cotangents: those of the values, and those that the values are spread along.
+    let along = spread::params(&pull.spread, scan);
+    let inside = spread::body(scan, &along);
+    let with = |mut axes: Vec<AxisId>, more: &[AxisId]| {
+        axes.extend(more);
+        axes
+    };
 
     // ---- the forward scan gives out what the way back needs
     let mut forward = scan.clone();
@@ -70,13 +77,19 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
     let const_axes: Vec<Vec<AxisId>> = scan.consts.iter().map(|v| pull.graph.axes(*v).to_vec()).collect();
     let x_axes: Vec<Vec<AxisId>> = scan.xs.iter().map(|v| step_axes(pull.graph.axes(*v))).collect();
 
-    let d_carries: Vec<ValueId> = back_carries.iter().map(|c| param(&mut body, carry_axes[*c].clone())).collect();
-    let sums: Vec<ValueId> = back_consts.iter().map(|k| param(&mut body, const_axes[*k].clone())).collect();
+    let d_carry_axes: Vec<Vec<AxisId>> = (0..carries).map(|c| with(carry_axes[c].clone(), &along[c])).collect();
+    let d_const_axes: Vec<Vec<AxisId>> = (0..consts).map(|k| with(const_axes[k].clone(), &along[carries + xs + k])).collect();
+
+    let d_carries: Vec<ValueId> = back_carries.iter().map(|c| param(&mut body, d_carry_axes[*c].clone())).collect();
+    let sums: Vec<ValueId> = back_consts.iter().map(|k| param(&mut body, d_const_axes[*k].clone())).collect();
     let carry_in: Vec<ValueId> = carry_axes.iter().map(|axes| param(&mut body, axes.clone())).collect();
     let x_in: Vec<ValueId> = x_axes.iter().map(|axes| param(&mut body, axes.clone())).collect();
     let product_in: Vec<ValueId> = saved.iter().map(|v| param(&mut body, scan.body.axes(*v).to_vec())).collect();
-    let d_outputs: Vec<ValueId> =
-        given_ys.iter().map(|y| param(&mut body, scan.body.axes(scan.body.results[carries + y]).to_vec())).collect();
+    let d_outputs: Vec<ValueId> = given_ys
+        .iter()
+        .map(|y| scan.body.results[carries + y])
+        .map(|v| param(&mut body, with(scan.body.axes(v).to_vec(), inside.of(v))))
+        .collect();
     let const_in: Vec<ValueId> = const_axes.iter().map(|axes| param(&mut body, axes.clone())).collect();
 
     // The step again, with products read back. Their operands stay in the graph: the gradient needs them.
@@ -102,18 +115,18 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
     for (y, d) in given_ys.iter().zip(&d_outputs) {
         seeds.push((new_of[scan.body.results[carries + y].0 as usize], *d));
     }
-    let wrt: Vec<ValueId> = back_carries
+    let wrt: Vec<(ValueId, Vec<AxisId>)> = back_carries
         .iter()
-        .map(|c| carry_in[*c])
-        .chain(back_xs.iter().map(|x| x_in[*x]))
-        .chain(back_consts.iter().map(|k| const_in[*k]))
+        .map(|c| (carry_in[*c], along[*c].clone()))
+        .chain(back_xs.iter().map(|x| (x_in[*x], along[carries + x].clone())))
+        .chain(back_consts.iter().map(|k| (const_in[*k], along[carries + xs + k].clone())))
         .collect();
     let found = backward(pull.axes, &mut body, &seeds, &wrt);
     let value = |body: &mut Graph, i: usize| match found[i] {
         Some(g) => g,
         None => {
             let zero = body.constant(0.0, span);
-            let axes = body.axes(wrt[i]).to_vec();
+            let axes = with(body.axes(wrt[i].0).to_vec(), &wrt[i].1);
             body.expand(zero, &axes, span)
         }
     };
@@ -137,11 +150,11 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
     for c in &back_carries {
         init.push(match final_carry[*c] {
             Some(g) => g,
-            None => zeros(pull.graph, &carry_axes[*c], span),
+            None => zeros(pull.graph, &d_carry_axes[*c], span),
         });
     }
     for k in &back_consts {
-        init.push(zeros(pull.graph, &const_axes[*k], span));
+        init.push(zeros(pull.graph, &d_const_axes[*k], span));
     }
     let mut back_inputs: Vec<ValueId> = kept_carries.to_vec();
     back_inputs.extend(&scan.xs);
@@ -163,18 +176,19 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
     // ---- cotangents that go out
     let mut index = 0;
     for c in &back_carries {
-        let d = pull.graph.out(node, index, carry_axes[*c].clone(), span);
+        let d = pull.graph.out(node, index, d_carry_axes[*c].clone(), span);
         pull.add(scan.init[*c], d);
         index += 1;
     }
     for k in &back_consts {
-        let d = pull.graph.out(node, index, const_axes[*k].clone(), span);
+        let d = pull.graph.out(node, index, d_const_axes[*k].clone(), span);
         pull.add(scan.consts[*k], d);
         index += 1;
     }
     for x in &back_xs {
         let mut axes = vec![scan.axis];
         axes.extend(&x_axes[*x]);
+        axes.extend(&along[carries + x]);
         let d = pull.graph.out(node, index, axes, span);
         pull.add(scan.xs[*x], d);
         index += 1;

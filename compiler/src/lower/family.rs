@@ -3,7 +3,7 @@
 //! A family's values lie in pieces, one for each equation. A read asks for a box; it is cut out of the piece that holds
 //! it, or out of several, end to end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use dsl::hir::{DefId, FamilyId, Index};
 use dsl::source::Span;
@@ -17,6 +17,8 @@ pub(crate) struct Families {
     pieces: HashMap<(Which, FamilyId), Vec<Piece>>,
     /// By system and family: whether samples differ.
     pub(crate) varies: HashMap<Which, Vec<bool>>,
+    /// By system: the families that gradients are taken by.
+    pub(crate) targets: HashMap<Which, HashSet<FamilyId>>,
 }
 
 /// An equation's values in the frame at `depth`.

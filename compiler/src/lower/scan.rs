@@ -210,7 +210,9 @@ impl Lower<'_> {
 
 pub(super) fn per_sample(cx: &Lower<'_>, which: Which) -> Vec<bool> {
     let system = cx.system();
-    let mut varies = vec![false; system.families.len()];
+    // What gradients are taken by counts as a value of its own for each sample.
+    let targets = super::inner::targets(cx, which);
+    let mut varies: Vec<bool> = (0..system.families.len()).map(|f| targets.contains(&FamilyId(f as u32))).collect();
     loop {
         let mut changed = false;
         for def in &system.defs {
@@ -229,13 +231,13 @@ pub(super) fn per_sample(cx: &Lower<'_>, which: Which) -> Vec<bool> {
                     Hir::Draw(d) => varies[f] |= cx.model.draws[*d].per_sample,
                     Hir::Read { family, .. } => varies[f] |= varies[family.0 as usize],
                     Hir::Fold { batch: true, .. } | Hir::Collect { batch: true, .. } => {}
+                    Hir::Grad { .. } => varies[f] = true,
                     op => op.operands(|x| open.push(x)),
                 }
             }
             changed |= varies[f];
         }
         if !changed {
-            let _ = which;
             return varies;
         }
     }

@@ -174,7 +174,8 @@ impl Lower<'_> {
             let def = self.system().def(id);
             let whole = depth == 0 && !def.base && !def.vars.iter().any(|v| self.trimmed.contains_key(v));
             let given = whole && self.options.given.contains(&name);
-            leaves.push(if given { self.given(id, leaf, name)? } else { self.expr(e)? });
+            let value = if given { self.given(id, leaf, name)? } else { self.expr(e)? };
+            leaves.push(self.target_leaf(id, family, value));
         }
         self.families.add(self.which, family, Piece { def: id, depth, leaves, spans });
         Ok(())

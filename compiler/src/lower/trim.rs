@@ -50,11 +50,11 @@ impl Lower<'_> {
         }
     }
 
-    /// For each family the values of one subscript at which the system's equations, losses and metrics read it.
-    fn read_ranges(&self, position: usize) -> HashMap<FamilyId, (i64, i64)> {
+    /// The expressions of a system: its equations, and the losses, metrics or actions that read them.
+    pub(super) fn roots(&self, which: Which) -> Vec<ExprId> {
         let model = self.model;
         let mut roots: Vec<ExprId> = self.system().defs.iter().flat_map(|d| d.values.iter().copied()).collect();
-        match self.which {
+        match which {
             Which::Train => {
                 roots.extend(
                     model.losses.iter().flat_map(|l| l.parts.iter().flat_map(|p| p.condition.into_iter().chain([p.value]))),
@@ -67,6 +67,13 @@ impl Lower<'_> {
             }
             Which::Act => roots.extend(model.act.iter().flat_map(|a| a.next.iter().map(|(_, e)| *e).chain([a.train, a.eval]))),
         }
+        roots
+    }
+
+    /// For each family the values of one subscript at which the system's equations, losses and metrics read it.
+    fn read_ranges(&self, position: usize) -> HashMap<FamilyId, (i64, i64)> {
+        let model = self.model;
+        let mut roots = self.roots(self.which);
         let mut ranges: HashMap<FamilyId, (i64, i64)> = HashMap::new();
         let mut seen: HashSet<ExprId> = HashSet::new();
         while let Some(e) = roots.pop() {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod orders;
+
 use std::path::{Path, PathBuf};
 
 use compiler::ir::Role;

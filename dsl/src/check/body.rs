@@ -33,6 +33,7 @@ impl<'a> Ctx<'a> {
                     let held = self.held_by.replace(&name.text);
                     let value = self.eval(e, env);
                     self.held_by = held;
+                    let value = self.own_constant(value, e.span);
                     env.set(&*name.text, value);
                 }
                 StmtKind::Assign(name, e) => {
@@ -98,6 +99,16 @@ impl<'a> Ctx<'a> {
             }
         }
         Flow::Go
+    }
+
+    /// An array of equal numbers under a name is told apart from all others, so that a gradient can be taken by it.
+    fn own_constant(&mut self, value: Value<'a>, span: Span) -> Value<'a> {
+        match &value {
+            Value::Tensor(t) if t.attached.is_none() && self.table.is_constant(t.expr) => {
+                Value::tensor(self.table.alias(t.expr, span))
+            }
+            _ => value,
+        }
     }
 
     /// A loop that is written out.

@@ -48,6 +48,7 @@ mod objective;
 mod operators;
 mod param;
 mod planner;
+mod points;
 mod reach;
 mod read;
 mod record;

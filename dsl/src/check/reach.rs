@@ -6,7 +6,7 @@ use super::call::Arg;
 use super::subscript::written;
 use super::system::SystemBuild;
 use super::table::Table;
-use super::through::{Through, varies};
+use super::through::{Gathered, Through};
 use super::value::{Env, Value};
 use super::{Ctx, TRAIN};
 use crate::ast::{self, ArgKind, ExprKind};
@@ -60,7 +60,7 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let Some(targets) = self.leaves(&wrt.value, wrt.span) else { return Value::Error };
-        if !self.varies_with(e, &targets, wrt.span) {
+        if self.by_parameter(e, &targets, wrt.span) {
             return Value::Error;
         }
         let mut any = false;
@@ -68,18 +68,22 @@ impl<'a> Ctx<'a> {
         let mut blocked = None;
         let mut two_paths = false;
         let of_expr = e;
+        let mut others = false;
         let result = self.map(&wrt.value, wrt.span, &mut |cx, mut target| {
-            let mut path = cx.path(of_expr, target);
+            let (mut path, mut gathered) = cx.path(of_expr, target);
             if path == Path::None
                 && let Op::Alias(inner, _) = *cx.table.op(target)
+                && !cx.table.is_constant(inner)
             {
                 // E was computed outside from the same value.
-                path = cx.path(of_expr, inner);
-                if path != Path::None {
+                let found = cx.path(of_expr, inner);
+                if found.0 != Path::None {
                     target = inner;
+                    (path, gathered) = found;
                 }
             }
             any |= path.is_there();
+            others |= path.is_there() && !others && cx.reads_other_points(of_expr, target, &gathered, wrt.span);
             if path.is_there() && !partial {
                 two_paths |= cx.reaches_twice(of_expr, target);
             }
@@ -105,6 +109,9 @@ impl<'a> Ctx<'a> {
             }
             Some(result)
         });
+        if others {
+            return Value::Error;
+        }
         // A part that cannot be followed is missing from the whole.
         if let Some(path) = blocked {
             (worst, any) = (path, false);
@@ -181,7 +188,7 @@ impl<'a> Ctx<'a> {
         let mut others = Vec::new();
         for (n, v) in r.fields.iter().filter(|(n, _)| *n != field.text) {
             let leaves = self.leaves(v, base.span).unwrap_or_default();
-            if leaves.iter().any(|leaf| self.path(e, *leaf).is_there()) {
+            if leaves.iter().any(|leaf| self.path(e, *leaf).0.is_there()) {
                 others.push(format!("{name}.{n}"));
             }
         }
@@ -190,31 +197,11 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// A gradient has one value for each value of its target: the target must differ wherever the value does.
-    fn varies_with(&mut self, of: ExprId, targets: &[ExprId], span: Span) -> bool {
-        let (free, samples) = varies(&self.table, of);
-        for target in targets {
-            let (own, own_samples) = varies(&self.table, *target);
-            let over = match free.difference(&own).next() {
-                Some(var) => format!("`{}`", self.vars[var.0 as usize].name),
-                None if samples && !own_samples => "sample".to_string(),
-                None => continue,
-            };
-            self.report(
-                Diagnostic::new(Code::GradTarget, span, format!("this is the same for every {over}, and the value is not"))
-                    .note("a gradient belongs to one value by one value of the same step and sample")
-                    .help("differentiate by something that is computed at each; parameters are trained by losses"),
-            );
-            return false;
-        }
-        true
-    }
-
     fn reaches_twice(&mut self, of: ExprId, target: ExprId) -> bool {
         let Some(args) = self.call_args.get(&of).cloned() else { return false };
         let mut reached = 0;
         for arg in args {
-            if arg.iter().any(|leaf| self.path(*leaf, target).is_there()) {
+            if arg.iter().any(|leaf| self.path(*leaf, target).0.is_there()) {
                 reached += 1;
             }
         }
@@ -231,15 +218,15 @@ impl<'a> Ctx<'a> {
         grad
     }
 
-    /// Whether `of` is computed from `target`.
-    fn path(&mut self, of: ExprId, target: ExprId) -> Path {
+    /// Whether `of` is computed from `target`, and the folds and collections on the way.
+    fn path(&mut self, of: ExprId, target: ExprId) -> (Path, Vec<Gathered>) {
         if of == target {
-            return Path::Direct;
+            return (Path::Direct, Vec::new());
         }
         // Equations are followed where they can see the target: a value of the data or of an equation.
         if matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. }) {
-            let Through { value, crossed, in_place, stop, unfinished, blocked } = self.through(of, target, target);
-            return match (blocked, value, stop, unfinished) {
+            let Through { value, crossed, in_place, stop, unfinished, blocked, gathered } = self.through(of, target, target);
+            let path = match (blocked, value, stop, unfinished) {
                 (Some(what), ..) => Path::Blocked(what),
                 (_, Some(_), ..) if in_place => Path::InPlace,
                 (_, Some(_), ..) if crossed => Path::Across,
@@ -248,22 +235,24 @@ impl<'a> Ctx<'a> {
                 (_, _, _, Some(what)) => Path::Blocked(what),
                 _ => Path::None,
             };
+            return (path, gathered);
         }
         if self.behind(of, target, false).contains(&target) {
-            return Path::Direct;
+            let gathered = self.gathered(of, target);
+            return (Path::Direct, gathered);
         }
         for e in self.behind(of, target, true) {
             if let Op::Stop(inner) = *self.table.op(e)
                 && self.behind(inner, target, true).contains(&target)
             {
-                return Path::Stopped(self.table.nodes[e.0 as usize].span);
+                return (Path::Stopped(self.table.nodes[e.0 as usize].span), Vec::new());
             }
         }
-        Path::None
+        (Path::None, Vec::new())
     }
 
     /// What a value is computed from in its own equation or function, down to the target; with `stops`, past stops too.
-    fn behind(&mut self, of: ExprId, target: ExprId, stops: bool) -> Vec<ExprId> {
+    pub(super) fn behind(&mut self, of: ExprId, target: ExprId, stops: bool) -> Vec<ExprId> {
         let mut seen = HashSet::new();
         let mut found = Vec::new();
         let mut open = vec![of];

@@ -91,6 +91,15 @@ impl Table {
         }
     }
 
+    /// Whether a value is a number, or one everywhere: all that are equal are one node.
+    pub(super) fn is_constant(&self, e: ExprId) -> bool {
+        match *self.op(e) {
+            Op::Const(_) | Op::Size(_) => true,
+            Op::Broadcast(of) => self.is_constant(of),
+            _ => false,
+        }
+    }
+
     pub(super) fn alias(&mut self, e: ExprId, span: Span) -> ExprId {
         self.aliases += 1;
         let (axes, dtype) = (self.axes_of(e).to_vec(), self.dtype(e));

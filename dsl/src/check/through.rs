@@ -16,14 +16,11 @@
 //! the target's family is read at the target's own point alone: then the derivative of all values by all points is, at
 //! each point, that of the one value by the one point.
 
-use std::collections::BTreeSet;
-
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::Ctx;
 use super::budget::OPERATION;
 use super::system::{SystemBuild, short};
-use super::table::Table;
 use crate::hir::{Def, ExprId, FamilyId, Index, Lhs, Op, VarId};
 use crate::source::Span;
 
@@ -48,6 +45,16 @@ pub(super) struct Through {
     pub unfinished: Option<String>,
     /// What leads to the target and cannot be followed.
     pub blocked: Option<String>,
+    /// Folds and collections that the target goes into.
+    pub gathered: Vec<Gathered>,
+}
+
+/// A fold or a collection that reads a value at many points: along index variables, and of all samples.
+#[derive(Debug, Clone)]
+pub(super) struct Gathered {
+    pub vars: Vec<VarId>,
+    pub samples: bool,
+    pub span: Span,
 }
 
 /// A value under a substitution.
@@ -95,7 +102,7 @@ impl Ctx<'_> {
         walk.found.value = seen.depends.then_some(seen.expr);
         let apart = walk.scattered || walk.distances.iter().any(|(_, along)| !along.is_empty());
         if seen.depends && walk.found.blocked.is_some() && !apart {
-            return Through { value: Some(of), in_place: true, ..Through::default() };
+            return Through { value: Some(of), in_place: true, gathered: walk.found.gathered, ..Through::default() };
         }
         walk.found
     }
@@ -117,6 +124,9 @@ impl Ctx<'_> {
 
     fn write_out(&mut self, e: ExprId, bound: &Bound, walk: &mut Walk) -> Seen {
         let node = self.table.nodes[e.0 as usize].clone();
+        if let Op::Grad { of, wrt } = node.op {
+            return self.write_out_grad(e, of, wrt, bound, walk);
+        }
         let mut inner = bound.clone();
         let op = match node.op {
             Op::Each { var, .. } => {
@@ -169,8 +179,40 @@ impl Ctx<'_> {
                 seen
             }
             Op::Read { family, leaf, index } => self.read_out(seen, family, leaf, &index, walk),
+            Op::Fold { vars, batch, .. } | Op::Collect { vars, batch, .. } if seen.depends => {
+                walk.found.gathered.push(Gathered { vars, samples: batch, span: node.span });
+                seen
+            }
             _ => seen,
         }
+    }
+
+    /// A gradient on the way keeps a variable of its own: with equations written out, its target may have become what
+    /// other parts of its value are computed from.
+    fn write_out_grad(&mut self, e: ExprId, of: ExprId, wrt: ExprId, bound: &Bound, walk: &mut Walk) -> Seen {
+        let node = self.table.nodes[e.0 as usize].clone();
+        let by = self.written_out(wrt, bound, walk);
+        let mut target = by.expr;
+        let value = if by.depends {
+            target = self.table.alias(by.expr, node.span);
+            let own = HashMap::from([((wrt, bound.clone()), Seen { expr: target, ..by })]);
+            let memo = std::mem::replace(&mut walk.memo, own);
+            let value = self.written_out(of, bound, walk);
+            walk.memo = memo;
+            value
+        } else {
+            self.written_out(of, bound, walk)
+        };
+        let depends = by.depends || value.depends;
+        if depends && self.in_place.contains(&e) {
+            walk.found.blocked.get_or_insert("a gradient through a recurrence".to_string());
+            return Seen { expr: e, depends, draws: false };
+        }
+        let mut expr = e;
+        if (value.expr, target) != (of, wrt) {
+            expr = self.table.push(Op::Grad { of: value.expr, wrt: target }, node.axes, node.dtype, node.span);
+        }
+        Seen { expr, depends, draws: by.draws || value.draws }
     }
 
     /// A read of an equation: its value, where that leads to the target.
@@ -228,44 +270,6 @@ impl Ctx<'_> {
         walk.found.blocked.get_or_insert(what);
         Seen { depends: true, ..read }
     }
-}
-
-/// What a value differs over: index variables, and samples.
-pub(super) fn varies(table: &Table, e: ExprId) -> (BTreeSet<VarId>, bool) {
-    let (mut free, mut samples) = (BTreeSet::new(), false);
-    let mut seen = HashSet::new();
-    // Variables that a fold around it runs over are the fold's.
-    let mut open: Vec<(ExprId, Vec<VarId>)> = vec![(e, Vec::new())];
-    while let Some((e, mut bound)) = open.pop() {
-        if !seen.insert((e, bound.clone())) {
-            continue;
-        }
-        let op = table.op(e);
-        let indices: &[Index] = match op {
-            Op::Index(index) | Op::At { index, .. } => std::slice::from_ref(index),
-            Op::Input { index, .. } => {
-                samples = true;
-                std::slice::from_ref(index)
-            }
-            Op::Read { index, .. } | Op::Outer { index, .. } => {
-                samples = true;
-                index
-            }
-            Op::Draw(_) | Op::Carry(_) | Op::Hole(_) => {
-                samples = true;
-                &[]
-            }
-            _ => &[],
-        };
-        free.extend(indices.iter().flat_map(|i| &i.terms).map(|(var, _)| *var).filter(|var| !bound.contains(var)));
-        match op {
-            Op::Each { var, .. } => bound.push(*var),
-            Op::Fold { vars, .. } | Op::Collect { vars, .. } => bound.extend(vars),
-            _ => {}
-        }
-        op.operands(|x| open.push((x, bound.clone())));
-    }
-    (free, samples)
 }
 
 impl Walk {

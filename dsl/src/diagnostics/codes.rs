@@ -121,6 +121,7 @@ codes! {
     GradIndependent "E0403" Error "the gradient by something it does not depend on",
     GradThroughScan "E0404" Error "the gradient through a recurrence",
     GradTarget "E0405" Error "the gradient by something that is not a variable",
+    GradOtherPoints "E0406" Error "the gradient of a value that reads other samples or steps",
     // Losses, optimisers, settings.
     NotScalar "E0501" Error "a loss that is not a scalar",
     NoOptimizer "E0502" Error "a parameter without an optimiser",

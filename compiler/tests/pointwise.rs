@@ -1,0 +1,95 @@
+//! `grad(e, x)` is pointwise: at each sample and each value of each index, the derivative of `e` there by `x` there. The
+//! models of `tests/pointwise` hold pairs of equations, `x` and `x_want`: a gradient, and what it must be, by hand.
+
+mod support;
+
+use compiler::lower::Entry;
+use compiler::run::{Call, Tensor, Tensors, call, initial};
+use support::orders::{DOUBLE, error, given, run};
+use support::{difference, made_up, models, project};
+
+/// Compares all pairs of all models of a file, and says how many there were.
+fn pairs(file: &str) -> usize {
+    let mut count = 0;
+    for model in models(&project("compiler/tests/pointwise").join(file), &[("O", 2), ("A", 1)]) {
+        let found = run(&model, &given(&model));
+        for (name, want) in found.iter().filter(|(name, _)| name.ends_with("_want")) {
+            let have = &found[name.trim_end_matches("_want")];
+            assert_eq!(have.shape, want.shape, "{} {name}", model.name);
+            let apart = difference(have, want);
+            assert!(want.data.iter().any(|x| x.abs() > 1e-3), "{name} is zero");
+            assert!(apart < 1e-12, "{} {name}: {apart:.1e}\n{:?}\n{:?}", model.name, have.data, want.data);
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn copies() {
+    assert_eq!(pairs("copies.wm"), 5);
+}
+
+#[test]
+fn constants_and_parameters() {
+    assert_eq!(pairs("constants.wm"), 9);
+}
+
+#[test]
+fn a_gradient_behind_an_equation() {
+    assert_eq!(pairs("through.wm"), 5);
+}
+
+/// One row of everything that is given per environment.
+fn environment(given: &Tensors, row: usize) -> Tensors {
+    let cut = |t: &Tensor| {
+        let n = t.data.len() / 2;
+        let shape = [1].into_iter().chain(t.shape[1..].iter().copied()).collect();
+        Tensor { shape, data: t.data[row * n..(row + 1) * n].to_vec() }
+    };
+    given.iter().map(|(name, t)| (name.clone(), if name.starts_with("param.") { t.clone() } else { cut(t) })).collect()
+}
+
+/// Two environments at once get what each gets alone, and the slope of each plan is that of its own score.
+#[test]
+fn planners() {
+    for model in models(&project("compiler/tests/pointwise/planner.wm"), &[("O", 2), ("A", 1)]) {
+        let plan = |given: &Tensors, batch: usize| {
+            let call_ = Call { entry: Entry::Plan, batch: Some(batch), ..DOUBLE };
+            call(&model, &call_, given).unwrap_or_else(|e| panic!("{}: {e}", model.name))
+        };
+        let mut given = made_up(&model, &Call { entry: Entry::Plan, batch: Some(2), ..DOUBLE });
+        let initial = initial(&model, DOUBLE.seed).unwrap_or_else(|e| panic!("{e}"));
+        given.extend(initial.into_iter().filter(|(name, _)| name.starts_with("param.")));
+        let both = plan(&given, 2);
+        for row in 0..2 {
+            for (name, alone) in plan(&environment(&given, row), 1) {
+                let n = alone.data.len();
+                let have = Tensor { shape: alone.shape.clone(), data: both[&name].data[row * n..(row + 1) * n].to_vec() };
+                assert!(alone.data.iter().all(|x| *x == 0.0) || difference(&have, &alone) < 1e-12, "{} {name}", model.name);
+            }
+        }
+        let (start, slope) = (&both["value.plan.start"], &both["value.plan.slope"]);
+        let score = |at: usize, by: f64| {
+            let mut moved = given.clone();
+            let mut plan_ = start.clone();
+            plan_.data[at] += by;
+            moved.insert("value.plan.start".to_string(), plan_);
+            plan(&moved, 2)["value.plan.try.score"].data.iter().sum::<f64>()
+        };
+        let want = (0..slope.data.len()).map(|i| (score(i, 1e-5) - score(i, -1e-5)) / 2e-5).collect();
+        let apart = difference(slope, &Tensor { shape: slope.shape.clone(), data: want });
+        assert!(apart < 1e-7, "{}: {apart:.1e}", model.name);
+    }
+}
+
+/// What training makes of these gradients, against central differences of the objective.
+#[test]
+fn training() {
+    for file in ["copies.wm", "constants.wm", "through.wm"] {
+        for model in models(&project("compiler/tests/pointwise").join(file), &[("O", 2), ("A", 1)]) {
+            let error = error(&model);
+            assert!(error < 1e-7, "{}: {error:.1e}", model.name);
+        }
+    }
+}

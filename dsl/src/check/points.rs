@@ -1,0 +1,160 @@
+//! Points: what values vary with, and whether a gradient has one value at each of its points.
+//!
+//! `grad(e, x)` is pointwise: at each sample and each value of each index it is the derivative of `e` there by `x` there.
+//! Where `x` is the same at several points, each point has a variable of its own, so most combinations have an answer.
+//! Two have none here: a parameter, which belongs to no point, and a value that varies and still reads `x` at other
+//! points, through a statistic.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashSet;
+
+use super::Ctx;
+use super::table::Table;
+use super::through::Gathered;
+use crate::diagnostics::{Code, Diagnostic};
+use crate::hir::{ExprId, Index, Op, VarId};
+use crate::source::Span;
+
+impl Ctx<'_> {
+    /// Whether a parameter is differentiated by where the value differs: it has no value of its own at each point.
+    pub(super) fn by_parameter(&mut self, of: ExprId, targets: &[ExprId], span: Span) -> bool {
+        let (free, samples) = varies(&self.table, of);
+        if free.is_empty() && !samples {
+            return false;
+        }
+        for target in targets {
+            let mut target = *target;
+            while let Op::Alias(inner, _) = *self.table.op(target) {
+                target = inner;
+            }
+            let (Op::Param(p) | Op::Slow(p)) = *self.table.op(target) else { continue };
+            let name = self.params[p.0 as usize].path.clone();
+            self.report(
+                Diagnostic::new(Code::GradTarget, span, format!("`{name}` is a parameter: all samples and steps share it"))
+                    .note("`grad` has one value for each sample and step; losses train parameters")
+                    .help(format!("differentiate by a copy: with `w[t] = {name} for t in 0..T`, `grad(.., w[t])` has one")),
+            );
+            return true;
+        }
+        false
+    }
+
+    /// Whether the value differs between points, and still reads the target at other ones, through a fold or a collection.
+    pub(super) fn reads_other_points(&mut self, of: ExprId, target: ExprId, gathered: &[Gathered], span: Span) -> bool {
+        let free = varies(&self.table, of).0;
+        for Gathered { vars, samples, span: fold } in gathered {
+            let over = match vars.iter().find(|v| free.contains(*v)) {
+                Some(var) => self.vars[var.0 as usize].name.clone(),
+                None if *samples && self.by_sample(of) => String::new(),
+                // One number of all samples by one value for all of them: each sample's part has no name.
+                None if *samples && !self.is_equation(target) && !self.by_sample(target) => String::new(),
+                None => continue,
+            };
+            let (others, whole) = match over.as_str() {
+                "" => ("of other samples".to_string(), "B".to_string()),
+                var => (format!("at other `{var}`"), format!("[{var}]")),
+            };
+            self.report(
+                Diagnostic::new(Code::GradOtherPoints, span, format!("the value reads this {others} too"))
+                    .label(*fold, "here")
+                    .note("`grad` has one value for each sample and step: of the value there, by this there")
+                    .help(format!(
+                        "differentiate the sum of all of them, `grad(sum(.., over = {whole}), ..)`, or stop the statistic, `sg(..)`"
+                    )),
+            );
+            return true;
+        }
+        false
+    }
+
+    /// The folds and collections of an expression that a value inside of it goes into.
+    pub(super) fn gathered(&mut self, of: ExprId, target: ExprId) -> Vec<Gathered> {
+        let mut found = Vec::new();
+        for e in self.behind(of, target, false) {
+            if let Op::Fold { vars, batch, body, .. } | Op::Collect { vars, batch, body, .. } = self.table.op(e).clone()
+                && self.behind(body, target, false).contains(&target)
+            {
+                found.push(Gathered { vars, samples: batch, span: self.table.nodes[e.0 as usize].span });
+            }
+        }
+        found
+    }
+
+    fn is_equation(&self, e: ExprId) -> bool {
+        matches!(self.table.op(e), Op::Read { .. } | Op::Input { .. })
+    }
+
+    /// Whether samples may differ in a value. Equations are followed; one that is being read right now may.
+    fn by_sample(&mut self, e: ExprId) -> bool {
+        let system = self.site.system;
+        let (mut seen, mut families) = (HashSet::new(), HashSet::new());
+        let mut open = vec![e];
+        while let Some(e) = open.pop() {
+            if !seen.insert(e) {
+                continue;
+            }
+            if !self.spend_work(1, self.table.nodes[e.0 as usize].span) {
+                return true;
+            }
+            match self.table.op(e) {
+                Op::Input { .. } | Op::Draw(_) | Op::Carry(_) | Op::Hole(_) | Op::Outer { .. } => return true,
+                Op::Fold { batch: true, .. } | Op::Collect { batch: true, .. } => {}
+                Op::Read { family, .. } => {
+                    let id = family.0 as usize;
+                    let build = &self.systems[system].families[id];
+                    if build.record || build.is_busy() {
+                        return true;
+                    }
+                    if families.insert(id) {
+                        self.elaborate_family(system, id);
+                        let build = &self.systems[system];
+                        for def in &build.families[id].defs {
+                            open.extend(&build.defs[def.0 as usize].values);
+                        }
+                    }
+                }
+                op => op.operands(|x| open.push(x)),
+            }
+        }
+        false
+    }
+}
+
+/// What a value differs over: index variables, and samples.
+pub(super) fn varies(table: &Table, e: ExprId) -> (BTreeSet<VarId>, bool) {
+    let (mut free, mut samples) = (BTreeSet::new(), false);
+    let mut seen = HashSet::new();
+    // Variables that a fold around it runs over are the fold's.
+    let mut open: Vec<(ExprId, Vec<VarId>)> = vec![(e, Vec::new())];
+    while let Some((e, mut bound)) = open.pop() {
+        if !seen.insert((e, bound.clone())) {
+            continue;
+        }
+        let op = table.op(e);
+        let indices: &[Index] = match op {
+            Op::Index(index) | Op::At { index, .. } => std::slice::from_ref(index),
+            Op::Input { index, .. } => {
+                samples = true;
+                std::slice::from_ref(index)
+            }
+            Op::Read { index, .. } | Op::Outer { index, .. } => {
+                samples = true;
+                index
+            }
+            Op::Draw(_) | Op::Carry(_) | Op::Hole(_) => {
+                samples = true;
+                &[]
+            }
+            _ => &[],
+        };
+        free.extend(indices.iter().flat_map(|i| &i.terms).map(|(var, _)| *var).filter(|var| !bound.contains(var)));
+        match op {
+            Op::Each { var, .. } => bound.push(*var),
+            Op::Fold { vars, .. } | Op::Collect { vars, .. } => bound.extend(vars),
+            _ => {}
+        }
+        op.operands(|x| open.push((x, bound.clone())));
+    }
+    (free, samples)
+}
