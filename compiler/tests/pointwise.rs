@@ -3,10 +3,16 @@
 
 mod support;
 
-use compiler::lower::Entry;
-use compiler::run::{Call, Tensor, Tensors, call, initial};
+use std::time::{Duration, Instant};
+
+use compiler::backend::Device;
+use compiler::kernel::fuse::{Level, fuse};
+use compiler::kernel::verify::verify;
+use compiler::lower::{Entry, Options, lower};
+use compiler::run::{Call, Kernels, Tensor, Tensors, call, initial};
+use compiler::simplify::simplify;
 use support::orders::{DOUBLE, error, given, run};
-use support::{difference, made_up, models, project};
+use support::{difference, made_up, models, of_text_in, project};
 
 /// Compares all pairs of all models of a file, and says how many there were.
 fn pairs(file: &str) -> usize {
@@ -38,6 +44,11 @@ fn constants_and_parameters() {
 #[test]
 fn a_gradient_behind_an_equation() {
     assert_eq!(pairs("through.wm"), 5);
+}
+
+#[test]
+fn by_index() {
+    assert_eq!(pairs("index.wm"), 17);
 }
 
 /// One row of everything that is given per environment.
@@ -83,13 +94,69 @@ fn planners() {
     }
 }
 
+/// The kernels of every level compute what the reference does, training included.
+#[test]
+fn levels() {
+    for file in ["copies.wm", "constants.wm", "through.wm", "index.wm"] {
+        for model in models(&project("compiler/tests/pointwise").join(file), &[("O", 2), ("A", 1)]) {
+            let given = given(&model);
+            let want = run(&model, &given);
+            let largest = |t: &Tensor| t.data.iter().fold(0f64, |m, x| m.max(x.abs()));
+            let steepest =
+                want.iter().filter(|(name, _)| name.starts_with("grad.")).map(|(_, t)| largest(t)).fold(0f64, f64::max);
+            for level in Level::ALL {
+                let kernels = Some(Kernels { level, threads: 1, device: Device::Cpu });
+                let call_ = Call { double: false, kernels, ..DOUBLE };
+                let have = call(&model, &call_, &given).unwrap_or_else(|e| panic!("{} {level:?}: {e}", model.name));
+                for (name, want) in want.iter().filter(|(name, _)| name.starts_with("grad.") || name.starts_with("value.")) {
+                    // A gradient that is zero by construction has nothing to be relative to.
+                    let floor = if name.starts_with("grad.") { 1e-3 * steepest } else { 1e-3 };
+                    let scale = largest(want).max(floor);
+                    let apart = have[name].data.iter().zip(&want.data).fold(0f64, |m, (a, b)| m.max((a - b).abs()));
+                    assert!(apart < 1e-4 * scale, "{} {level:?} {name}: {:.1e}", model.name, apart / scale);
+                }
+            }
+        }
+    }
+}
+
 /// What training makes of these gradients, against central differences of the objective.
 #[test]
 fn training() {
-    for file in ["copies.wm", "constants.wm", "through.wm"] {
+    for file in ["copies.wm", "constants.wm", "through.wm", "index.wm"] {
         for model in models(&project("compiler/tests/pointwise").join(file), &[("O", 2), ("A", 1)]) {
             let error = error(&model);
             assert!(error < 1e-7, "{}: {error:.1e}", model.name);
         }
     }
+}
+
+/// A model with Q coordinates and one loss, from text to kernels: how long it takes, and how many operations it has.
+fn compiled(q: usize, loss: &str) -> (Duration, usize) {
+    let text = format!(
+        "use base::Base
+         model Wide extends Base {{
+           dim Q = {q}
+           loss of 0.1 = {loss}
+         }}"
+    );
+    let start = Instant::now();
+    let model = of_text_in("compiler/tests/pointwise", &text, &[("O", 2), ("A", 1)]);
+    let mut program = lower(&model, Entry::TrainStep, Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    simplify(&mut program);
+    let kernels = fuse(&program, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
+    verify(&kernels).unwrap_or_else(|e| panic!("{e}"));
+    (start.elapsed(), program.graph.nodes.len())
+}
+
+/// A whole Hessian is an axis of one program. It compiles in at most three times as long as one gradient.
+#[test]
+fn a_hessian_of_many_coordinates() {
+    let gradient = "sq(grad(energy(z[t].q, z[t].p), z[t].q))";
+    let hessian = "sq(each i in Q { grad(grad(energy(z[t].q, z[t].p), z[t].q)[i], z[t].q) })";
+    let ((_, few), (_, many)) = (compiled(4, hessian), compiled(64, hessian));
+    assert_eq!(few, many, "the coordinates are written out");
+    let best = |loss: &str| (0..3).map(|_| compiled(64, loss).0).min().unwrap_or_default();
+    let (one, all) = (best(gradient), best(hessian));
+    assert!(all < 3 * one, "one gradient: {one:?}, the Hessian: {all:?}");
 }

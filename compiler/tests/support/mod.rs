@@ -40,7 +40,12 @@ pub(crate) fn models(path: &Path, dims: &[(&str, u64)]) -> Vec<Model> {
 
 /// The one model of a text that may use the files of `models`.
 pub(crate) fn of_text(text: &str, dims: &[(&str, u64)]) -> Model {
-    checked("test.wm", text, &Folders(vec![project("models")]), dims).pop().expect("a model")
+    of_text_in("models", text, dims)
+}
+
+/// The one model of a text that may use the files of a folder of the project.
+pub(crate) fn of_text_in(folder: &str, text: &str, dims: &[(&str, u64)]) -> Model {
+    checked("test.wm", text, &Folders(vec![project(folder)]), dims).pop().expect("a model")
 }
 
 /// The model of a text that uses no other file.

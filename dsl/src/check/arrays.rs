@@ -58,23 +58,11 @@ impl<'a> Ctx<'a> {
                 return self.no_such_axis(x, old, e.span);
             }
             let size = self.table.size(old).clone();
-            let known = match env.get(&to.text) {
-                Some(super::value::Found::Value(Value::Dim(axis))) => Some(axis),
-                _ if env.sees_model() => self.model_axis(&to.text),
-                _ => None,
-            };
-            let new = match known {
-                Some(axis) if *self.table.size(axis) == size => axis,
-                Some(axis) => {
-                    let (one, other) = (self.table.show_axis(old), self.table.show_axis(axis));
-                    return self.error(Code::SizeMismatch, arg.span, format!("{one} cannot become {other}"));
-                }
-                None => {
-                    let axis = self.table.new_axis(&to.text, size);
-                    env.set(&*to.text, Value::Dim(axis));
-                    axis
-                }
-            };
+            let new = self.axis_named(&to.text, &size, env);
+            if *self.table.size(new) != size {
+                let (one, other) = (self.table.show_axis(old), self.table.show_axis(new));
+                return self.error(Code::SizeMismatch, arg.span, format!("{one} cannot become {other}"));
+            }
             if !self.no_batch(&[new], arg.span) {
                 return Value::Error;
             }
@@ -85,6 +73,20 @@ impl<'a> Ctx<'a> {
             x = self.table.rename(x, old, new, span);
         }
         Value::tensor(x)
+    }
+
+    /// The axis that a name means here; a name that nothing has makes one of that size.
+    pub(super) fn axis_named(&mut self, name: &str, size: &Size, env: &Env<'a>) -> AxisId {
+        let known = match env.get(name) {
+            Some(super::value::Found::Value(Value::Dim(axis))) => Some(axis),
+            _ if env.sees_model() => self.model_axis(name),
+            _ => None,
+        };
+        known.unwrap_or_else(|| {
+            let axis = self.table.new_axis(name, size.clone());
+            env.set(name.to_string(), Value::Dim(axis));
+            axis
+        })
     }
 
     pub(super) fn axis_arg(&mut self, arg: &Arg<'a>) -> Option<AxisId> {

@@ -179,13 +179,10 @@ impl<'a> Ctx<'a> {
         self.site.active.pop();
         match reduce {
             None => match axis {
-                Some(axis) => self.map(&value, span, &mut |cx, e| {
-                    if cx.table.axes_of(e).contains(&axis) {
-                        cx.repeated(axis, span);
-                        return None;
-                    }
-                    Some(cx.table.each(id, axis, e, span))
-                }),
+                Some(axis) => {
+                    let Some(axis) = self.row_axis(&value, axis, env, span) else { return Value::Error };
+                    self.map(&value, span, &mut |cx, e| Some(cx.table.each(id, axis, e, span)))
+                }
                 None => {
                     self.report(
                         Diagnostic::new(Code::WrongKind, over.span, "`each` collects along an axis, and this is a range")
@@ -198,12 +195,27 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    fn repeated(&mut self, axis: AxisId, span: Span) {
-        let name = self.table.name(axis).to_string();
-        self.report(
-            Diagnostic::new(Code::RepeatedAxis, span, format!("the value has the axis `{name}` already"))
-                .help(format!("rename it first: `rename(x, {name} -> {name}2)`")),
-        );
+    /// The axis that `each i in Q` collects along: Q, or Q2, Q3, .. where the entries have Q themselves, as the rows of a
+    /// Hessian have.
+    fn row_axis(&mut self, value: &Value<'a>, axis: AxisId, env: &Env<'a>, span: Span) -> Option<AxisId> {
+        let leaves = self.leaves(value, span)?;
+        let (name, size) = (self.table.name(axis).to_string(), self.table.size(axis).clone());
+        let mut row = axis;
+        let mut count = 1;
+        while leaves.iter().any(|e| self.table.axes_of(*e).contains(&row)) {
+            count += 1;
+            row = self.axis_named(&format!("{name}{count}"), &size, env);
+        }
+        if *self.table.size(row) != size {
+            let (other, size) = (self.table.show_axis(row), size.to_string());
+            self.report(
+                Diagnostic::new(Code::RepeatedAxis, span, format!("the value has the axis `{name}` already"))
+                    .note(format!("its rows would lie along {other}, which has not the size {size}"))
+                    .help(format!("rename the value's own: `rename(x, {name} -> {name}_of)`")),
+            );
+            return None;
+        }
+        Some(row)
     }
 
     fn fold_value(&mut self, op: ReduceOp, var: VarId, value: &Value<'a>, span: Span) -> Value<'a> {
