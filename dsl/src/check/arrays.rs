@@ -6,7 +6,7 @@ use super::call::Arg;
 use super::value::{Env, Value};
 use crate::ast::{self, ArgKind};
 use crate::diagnostics::{Code, Diagnostic};
-use crate::hir::{AxisId, BinaryOp, Dtype, Op, Size};
+use crate::hir::{AxisId, BinaryOp, Dtype, ExprId, Op, Size};
 use crate::source::Span;
 
 impl<'a> Ctx<'a> {
@@ -228,10 +228,30 @@ impl<'a> Ctx<'a> {
             return Value::tensor(self.table.at(e, axis, index.clone(), args.span));
         }
         let Some(at) = self.as_tensor(&places.value, places.span) else { return Value::Error };
+        if !self.holds_place(axis, at, places.span) {
+            return Value::Error;
+        }
         match self.table.take(e, axis, at, args.span) {
             Some(e) => Value::tensor(e),
             None => self.error(Code::RepeatedAxis, places.span, "the places share an axis with the value"),
         }
+    }
+
+    /// Whether entries can be taken along an axis: it has some, and a place that is known when compiling is one of them.
+    pub(super) fn holds_place(&mut self, axis: AxisId, at: ExprId, span: Span) -> bool {
+        let Some(size) = self.table.size(axis).value() else { return true };
+        let shown = self.table.show_axis(axis);
+        let d = match self.table.known(at) {
+            _ if size == 0 => Diagnostic::new(Code::OutOfDomain, span, format!("[{shown}] has no entries to take"))
+                .help("give the axis a size of at least one"),
+            Some(n) if !(n >= 0.0 && n < size as f64) => {
+                Diagnostic::new(Code::OutOfDomain, span, format!("there is no entry {n} along [{shown}]"))
+                    .help("entries are counted from 0")
+            }
+            _ => return true,
+        };
+        self.report(d);
+        false
     }
 
     /// `hot(place, N)`: one at the place, zero elsewhere along N.

@@ -86,6 +86,14 @@ impl<'a> Ctx<'a> {
                         Value::Error => return Flow::Failed,
                         // Sizes that the task gives: decided when they are known.
                         Value::Tensor(t) if self.sizes_in(t.expr).is_some() => {}
+                        Value::Tensor(t) if self.table.known(t.expr).is_some() => {
+                            if self.table.known(t.expr) == Some(0.0) {
+                                self.report(Diagnostic::new(Code::RequireFailed, cond.span, message.clone()));
+                                return Flow::Failed;
+                            }
+                        }
+                        // The prelude judges settings that are known; a schedule or a net's output may be handed in too.
+                        Value::Tensor(_) if crate::prelude::holds(cond.span.file) => {}
                         other => {
                             self.report(Diagnostic::new(
                                 Code::NotStatic,

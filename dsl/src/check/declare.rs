@@ -150,6 +150,13 @@ impl<'a> Ctx<'a> {
         }));
         all.extend(m.planners.iter().map(|x| (&x.name, "planner")));
         let mut found = Vec::new();
+        for (name, _) in all.iter().filter(|(name, _)| crate::lex::is_reserved(&name.text)) {
+            let message = format!("`{}` is a word of the language and cannot be a name", name.text);
+            found.push(
+                Diagnostic::new(Code::ReservedWord, name.span, message)
+                    .help(format!("call it `{}_` or something else", name.text)),
+            );
+        }
         let clashes = self.twice(all.clone(), "", &mut found);
         // Equations may share the name of a latent or a memory, whose values they are.
         let named: HashMap<&str, (&Ident, &str)> = all.iter().map(|(name, kind)| (name.text.as_str(), (*name, *kind))).collect();
@@ -442,6 +449,9 @@ impl<'a> Ctx<'a> {
                     (axes, Dtype::Real)
                 }
             };
+            if action.is_none_or(|(a, _)| a.name.text != decl.name.text) {
+                self.judge_field(decl, &axes, dtype);
+            }
             self.inputs.push(hir::Input { name: decl.name.text.clone(), axes, dtype, outcome, span: decl.name.span });
         }
         if action.is_none() {
@@ -449,6 +459,29 @@ impl<'a> Ctx<'a> {
         }
         if self.members.inputs.is_empty() {
             self.missing("input", "a model reads data: `input obs: [O], r: [], first: bool`");
+        }
+    }
+
+    /// Whether a field of the data is one that tasks give, and of the type that they give it.
+    fn judge_field(&mut self, decl: &'a Typed, axes: &[AxisId], dtype: Dtype) {
+        let name = decl.name.text.as_str();
+        let wanted = match name {
+            "obs" => (dtype != Dtype::Real).then_some("an array of numbers: `obs: [O]`"),
+            "r" => (dtype != Dtype::Real || !axes.is_empty()).then_some("one number: `r: []`"),
+            "first" | "terminal" if dtype != Dtype::Bool => Some("a truth value: `bool`"),
+            "first" | "terminal" => None,
+            _ => {
+                // With a task it is known that the field will be missing; without one, the data may come from elsewhere.
+                let code = if self.options.task.is_some() { Code::FieldMissing } else { Code::FieldUnknown };
+                let d = Diagnostic::new(code, decl.name.span, format!("no task gives a field `{name}`"))
+                    .note("tasks give `obs`, `r`, `first` and `terminal`, and take the action");
+                self.report(d.suggest(name, ["obs", "r", "first", "terminal"]));
+                return;
+            }
+        };
+        if let Some(wanted) = wanted {
+            let d = Diagnostic::new(Code::FieldType, decl.name.span, format!("`{name}` is {wanted}"));
+            self.report(d.help("tasks give it so; declare another array as an equation"));
         }
     }
 

@@ -150,7 +150,7 @@ impl<'a> Ctx<'a> {
                 Some(n) => ((0, n), Some(*axis)),
                 None => return Value::Error,
             },
-            Value::List(items) => return self.fold_list(op, reduce, var, &items.clone(), body, env, span),
+            Value::List(items) => return self.fold_list(op, reduce, var, &items.clone(), over.span, body, env, span),
             Value::Tensor(t) => {
                 let places = t.expr;
                 return self.fold_places(reduce, op, var, places, over.span, body, env, span);
@@ -264,10 +264,19 @@ impl<'a> Ctx<'a> {
         reduce: Option<ReduceOp>,
         var: &'a Ident,
         items: &Rc<[Value<'a>]>,
+        at: Span,
         body: &'a Expr,
         env: &Env<'a>,
         span: Span,
     ) -> Value<'a> {
+        let kind = |item: &Value<'a>| std::mem::discriminant(item);
+        if let Some(other) = items.iter().find(|item| kind(item) != kind(&items[0])) {
+            let message = format!("this list holds {} and {}", items[0].describe(), other.describe());
+            self.report(
+                Diagnostic::new(Code::WrongKind, at, message).help("a fold runs over entries of one kind; write two folds"),
+            );
+            return Value::Error;
+        }
         let mut parts = Vec::new();
         for item in items.iter() {
             let inner = env.child();

@@ -118,6 +118,9 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
             }
         }
         left_out = spent.left_out;
+        if !diagnostics.iter().any(Diagnostic::is_error) {
+            diagnostics.extend(unknown_dims(file, &models, options));
+        }
         if !any {
             let items = &program.files[file.0 as usize].items;
             match &options.model {
@@ -144,6 +147,19 @@ pub fn check(name: &str, text: &str, loader: &dyn Loader, options: &Options) -> 
     diagnostics.retain(|d| seen.insert((d.code, d.primary.span, d.message.clone())));
     leave_out(&mut diagnostics, left_out, unseen);
     Checked { sources, models, diagnostics }
+}
+
+/// Sizes from outside for dims that no model of the file has.
+fn unknown_dims(file: FileId, models: &[hir::Model], options: &Options) -> Vec<Diagnostic> {
+    let known: Vec<&str> = models.iter().flat_map(|m| &m.dims).map(|d| d.name.as_str()).collect();
+    let unknown = options.dims.iter().filter(|(name, _)| !models.is_empty() && !known.contains(&name.as_str()));
+    let tell = |(name, size): &(String, u64)| {
+        let message = format!("there is no dim `{name}` to give the size {size}");
+        Diagnostic::new(Code::UnknownDim, Span::new(file, 0, 0), message)
+            .suggest(name, known.iter().copied())
+            .note(format!("the dims are {}", listed(known.iter().collect::<std::collections::BTreeSet<_>>())))
+    };
+    unknown.map(tell).collect()
 }
 
 /// Keeps as many errors and warnings as a person reads, errors before warnings, and says how many there were.

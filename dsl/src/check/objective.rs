@@ -41,7 +41,10 @@ impl<'a> Ctx<'a> {
         for bind in self.members.schedules.clone() {
             let env = self.model_env(bind.value.span.file);
             let (value, _) = self.at_site(Site::outside(TRAIN), |cx| cx.eval(&bind.value, &env));
+            let shown = value.describe();
+            let value_is_number = !matches!(value, Value::Bool(_) | Value::Record(_));
             let e = if value.is_error() { None } else { self.as_tensor(&value, bind.value.span) };
+            let value_is_number = value_is_number && e.is_none_or(|e| self.table.dtype(e) != Dtype::Bool);
             let value = e.unwrap_or_else(|| self.table.constant(0.0, bind.value.span));
             if !self.table.axes_of(value).is_empty() {
                 let shown = self.table.having(self.table.axes_of(value));
@@ -50,7 +53,56 @@ impl<'a> Ctx<'a> {
                         .here(format!("this has {shown}")),
                 );
             }
+            if !value_is_number {
+                let message = format!("the schedule `{}` is a number, and this is {shown}", bind.name.text);
+                self.report(Diagnostic::new(Code::WrongKind, bind.value.span, message).help("write a number or `ramp(1, 0)`"));
+            }
             self.schedules.push(hir::Schedule { name: bind.name.text.clone(), value, span: bind.name.span });
+        }
+        self.judge_schedules();
+    }
+
+    /// A schedule is a function of `progress`: it reads no data and no parameters, draws nothing, and does not need itself.
+    fn judge_schedules(&mut self) {
+        let mut circular = hashbrown::HashSet::new();
+        for start in 0..self.schedules.len() {
+            let span = self.members.schedules[start].value.span;
+            let name = self.schedules[start].name.clone();
+            let (mut open, mut seen) = (vec![self.schedules[start].value], hashbrown::HashSet::new());
+            while let Some(e) = open.pop() {
+                if !seen.insert(e) {
+                    continue;
+                }
+                let what = match self.table.op(e) {
+                    // A circle is told at its first schedule.
+                    Op::Schedule(again) if circular.contains(again) => break,
+                    Op::Schedule(again) if *again == start => {
+                        circular.insert(start);
+                        self.report(
+                            Diagnostic::new(Code::SelfReference, span, format!("the schedule `{name}` needs itself"))
+                                .help("write it with `progress`: `ramp(1, 0)`"),
+                        );
+                        break;
+                    }
+                    Op::Schedule(other) => {
+                        open.extend(self.schedules.get(*other).map(|s| s.value));
+                        continue;
+                    }
+                    Op::Draw(_) => "draws random numbers",
+                    Op::Input { .. } | Op::Read { .. } | Op::Outer { .. } | Op::Carry(_) => "reads data",
+                    Op::Param(_) | Op::Slow(_) => "reads a parameter",
+                    Op::Running(_) => "reads a running value",
+                    op => {
+                        op.operands(|x| open.push(x));
+                        continue;
+                    }
+                };
+                self.report(
+                    Diagnostic::new(Code::NotASchedule, span, format!("the schedule `{name}` {what}"))
+                        .help("a schedule depends on `progress` alone; write an equation or a `running` value for anything else"),
+                );
+                break;
+            }
         }
     }
 
@@ -546,6 +598,21 @@ impl<'a> Ctx<'a> {
         Some(hir::Rule { entries, slots: def.slots.iter().map(|s| s.text.clone()).collect(), next, value })
     }
 
+    /// Whether a setting is of the kind of its default: a number where that is one, a list where that is a list.
+    fn fits_default(&self, param: &ast::ParamDecl, value: &Value<'a>) -> bool {
+        let number = |v: &Value<'a>| match v {
+            Value::Num(_) | Value::Size(_) | Value::Dim(_) | Value::Error => true,
+            Value::Tensor(t) => self.table.axes_of(t.expr).is_empty() && self.table.dtype(t.expr) != Dtype::Bool,
+            _ => false,
+        };
+        match param.default.as_ref().map(|d| &d.kind) {
+            None if param.name.text == "lr" => number(value),
+            Some(ast::ExprKind::Number(_)) => number(value),
+            Some(ast::ExprKind::List(_)) => matches!(value, Value::List(items) if items.iter().all(number)),
+            _ => true,
+        }
+    }
+
     fn rule_settings(
         &mut self,
         def: &'a ast::OptimizerDef,
@@ -556,6 +623,16 @@ impl<'a> Ctx<'a> {
         let owner = Owner { name: &def.name.text, settings: true, span: call.span };
         let params: Vec<&'a ast::ParamDecl> = def.params.iter().collect();
         self.bind(&owner, &params, args, env, |cx, param, value, at| {
+            if !cx.fits_default(param, &value) {
+                let wanted = if matches!(param.default.as_ref().map(|d| &d.kind), Some(ast::ExprKind::List(_))) {
+                    "a list of numbers"
+                } else {
+                    "a number"
+                };
+                let message = format!("`{}` is {wanted}, and this is {}", param.name.text, value.describe());
+                cx.report(Diagnostic::new(Code::WrongKind, at, message).help("write a number such as 3e-4, or a schedule"));
+                return None;
+            }
             if let ("lr", Value::Num(n)) = (param.name.text.as_str(), &value)
                 && (*n <= 0.0 || !n.is_finite())
             {

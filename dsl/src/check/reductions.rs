@@ -73,7 +73,7 @@ impl<'a> Ctx<'a> {
         let Some(e) = self.as_tensor(&x.value, x.span) else { return Value::Error };
         let Some(over) = over else {
             let axes = self.table.axes_of(e).to_vec();
-            return Value::tensor(self.table.reduce(op, e, axes, span));
+            return self.reduce_over(op, e, &Over { axes, ..Over::default() }, x.span, span);
         };
         let Some(found) = self.over(&over.value, over.span) else { return Value::Error };
         self.reduce_over(op, e, &found, x.span, span)
@@ -85,12 +85,27 @@ impl<'a> Ctx<'a> {
                 return self.no_such_axis(e, *axis, at);
             }
         }
+        if !matches!(op, ReduceOp::Sum | ReduceOp::Prod | ReduceOp::LogSumExp) && !self.has_entries(&over.axes, "this", at) {
+            return Value::Error;
+        }
         let mut e = self.table.reduce(op, e, over.axes.clone(), span);
         if !over.vars.is_empty() || over.batch {
             let axes = self.table.axes_of(e).to_vec();
             e = self.table.push(Op::Fold { op, vars: over.vars.clone(), batch: over.batch, body: e }, axes, Dtype::Real, span);
         }
         Value::tensor(e)
+    }
+
+    /// Whether there is something to choose or to average along the axes.
+    pub(super) fn has_entries(&mut self, axes: &[AxisId], what: &str, span: Span) -> bool {
+        let Some(empty) = axes.iter().copied().find(|a| self.table.size(*a).value() == Some(0)) else { return true };
+        let shown = self.table.show_axis(empty);
+        let name = if what == "this" { what.to_string() } else { format!("`{what}`") };
+        self.report(
+            Diagnostic::new(Code::EmptyDomain, span, format!("[{shown}] has no entries, and {name} needs at least one"))
+                .help("give the axis a size of at least one, or leave this out"),
+        );
+        false
     }
 
     pub(super) fn no_such_axis(&mut self, e: ExprId, axis: AxisId, span: Span) -> Value<'a> {
@@ -232,6 +247,9 @@ impl<'a> Ctx<'a> {
         let Some([x]) = self.take_args(&mut args, ["x"]) else { return Value::Error };
         let Some(e) = self.as_tensor(&x.value, x.span) else { return Value::Error };
         let Some(axis) = self.over_axis(e, over, x.span, "argmax") else { return Value::Error };
+        if !self.has_entries(&[axis], "argmax", x.span) {
+            return Value::Error;
+        }
         Value::tensor(self.table.along(Op::ArgMax { of: e, axis }, e, axis, None, args.span))
     }
 

@@ -100,6 +100,12 @@ impl<'a> Ctx<'a> {
             return None;
         }
         let batch = over.first().and_then(|b| dim(self, b))?;
+        if self.table.size(batch.axis).value() == Some(0) {
+            self.report(
+                Diagnostic::new(Code::BadSetting, batch.span, "a batch cannot have 0 samples").help("it has at least one sample"),
+            );
+            return None;
+        }
         let capacity = whole(self, "capacity", 1_000_000)?;
         let context = match given.iter().find(|(n, _, _)| *n == "context") {
             Some((_, v, span)) => {

@@ -140,6 +140,7 @@ impl<'a> Ctx<'a> {
                 return None;
             };
             match at {
+                Value::Tensor(t) if !cx.holds_place(axis, t.expr, at_span) => None,
                 Value::Tensor(t) => match cx.table.take(e, axis, t.expr, span) {
                     Some(e) => Some(e),
                     None => {

@@ -249,6 +249,37 @@ impl Table {
         Some(self.push(Op::Take { of, axis, at }, axes, dtype, span))
     }
 
+    /// The number that an expression is wherever it is computed, if that is known; a truth value is 0 or 1.
+    pub(super) fn known(&self, e: ExprId) -> Option<f64> {
+        self.known_within(e, &mut 64)
+    }
+
+    /// Looks at no more than `left` operations: shared operands would be visited again and again.
+    fn known_within(&self, e: ExprId, left: &mut u32) -> Option<f64> {
+        *left = left.checked_sub(1)?;
+        match self.op(e) {
+            Op::Const(n) => Some(n.0),
+            Op::Broadcast(of) => self.known_within(*of, left),
+            Op::Unary(UnaryOp::Neg, of) => Some(-self.known_within(*of, left)?),
+            Op::Binary(op, a, b) => {
+                let (x, y) = (self.known_within(*a, left)?, self.known_within(*b, left)?);
+                let truth = |holds: bool| Some(f64::from(u8::from(holds)));
+                match op {
+                    BinaryOp::Add => Some(x + y),
+                    BinaryOp::Sub => Some(x - y),
+                    BinaryOp::Mul => Some(x * y),
+                    BinaryOp::Div => Some(x / y),
+                    BinaryOp::Lt => truth(x < y),
+                    BinaryOp::Le => truth(x <= y),
+                    BinaryOp::Gt => truth(x > y),
+                    BinaryOp::Ge => truth(x >= y),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     /// One axis gone, replaced by `into` (or by nothing).
     pub(super) fn along(&mut self, op: Op, of: ExprId, axis: AxisId, into: Option<AxisId>, span: Span) -> ExprId {
         let axes = self.axes_of(of).iter().filter_map(|a| if *a == axis { into } else { Some(*a) }).collect();

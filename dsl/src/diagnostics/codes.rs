@@ -132,6 +132,10 @@ codes! {
     BadSetting "E0507" Error "a setting out of range",
     MissingSection "E0508" Error "a part that every model needs",
     NothingToTrain "E0509" Error "an optimiser on something without parameters",
+    NotASchedule "E0510" Error "a schedule of something else than progress",
+    FieldType "E0511" Error "a field of the data with the wrong type",
+    FieldMissing "E0512" Error "a field that the task does not give",
+    UnknownDim "E0513" Error "a size for a dim that does not exist",
     // Planning and acting.
     NoScore "E0601" Error "a planner without a score",
     ScoreShape "E0602" Error "a score that is not one number",
@@ -144,6 +148,7 @@ codes! {
     Unreached "W0301" Warning "parameters that no loss reaches",
     Unused "W0302" Warning "something declared and never used",
     TwoPaths "W0401" Warning "a gradient along two paths",
+    FieldUnknown "W0501" Warning "a field that no task gives",
 }
 
 impl Example {
