@@ -94,6 +94,33 @@ fn training_steps_on_the_cpu() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Losses of an on-policy source that read the observation alone, which has one step more than there are transitions; an
+/// equation that a record reads at the last one; and a fold as long as the rollout.
+#[test]
+fn on_policy_losses_on_the_cpu() {
+    let text = "use ppo::Ppo
+        model Mine extends Ppo {
+          y[t] = vf(obs[t])
+          record w[t] = y[t+1]
+          loss wide 0.1 = (y[t] - w[t])^2
+          loss long 0.1 = sum i in 0..1024 { vf(obs[t]) * i }
+        }";
+    let sizes = &[("O", 5), ("A", 1)];
+    let mut found = vec![support::of_text(text, sizes)];
+    found.extend(["ppo_obs", "ppo_ent"].iter().flat_map(|f| models(&project(&format!("dsl/tests/refused/{f}.wm")), sizes)));
+    for (model, batch) in found.iter().flat_map(|m| [(m, 1), (m, 5)]) {
+        for entry in [Entry::TrainStep, Entry::Record] {
+            assert_eq!(differing(model, entry, batch, Level::Mega, true, false), Vec::<String>::new());
+        }
+    }
+    // The fold is over 0..1024, not over the rows of the minibatch.
+    let call = Call { batch: Some(5), double: true, ..Call::default() };
+    let have = compiler::run::call(&found[0], &call, &made_up(&found[0], &call)).expect("it runs");
+    let value = compiler::run::call(&found[0], &Call { observe: true, ..call }, &made_up(&found[0], &call)).expect("it runs");
+    let mean = value["value.y"].data.iter().sum::<f64>() / 5.0;
+    assert!((have["loss.long"].data[0] - mean * 1023.0 * 512.0).abs() < 1e-6 * mean.abs() * 1023.0 * 512.0);
+}
+
 /// Rows that fill no vector, one step, one action; at all levels.
 #[test]
 fn odd_sizes_on_the_cpu() {

@@ -39,9 +39,9 @@ mod stage;
 mod train;
 mod trim;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use dsl::hir::{self, Model};
+use dsl::hir::{self, Model, VarId};
 use dsl::source::Span;
 
 use crate::ir::{AxisId, Program, Role, ValueId};
@@ -165,6 +165,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) batch: Option<AxisId>,
     /// On-policy updates: how many rows there are instead of the steps of the rollout.
     pub(crate) rows: Option<i64>,
+    /// On-policy updates: the first subscripts of equations, losses and metrics.
+    pub(crate) steps: HashSet<VarId>,
     /// Draws whose indices were cut down, each with all its axes: several parts of the program read it.
     pub(crate) whole_draws: HashMap<usize, ValueId>,
     /// Values of inputs by name.
@@ -198,6 +200,7 @@ impl<'m> Lower<'m> {
             which: Which::Train,
             batch: None,
             rows: None,
+            steps: HashSet::new(),
             whole_draws: HashMap::new(),
             inputs: HashMap::new(),
             updating: None,
@@ -220,6 +223,7 @@ impl<'m> Lower<'m> {
             hir::Source::Rollout { minibatch, .. } => {
                 if matches!(self.entry, Entry::TrainStep | Entry::Evaluate) {
                     self.rows = Some(self.options.batch.map_or(*minibatch as i64, |b| b as i64));
+                    self.steps = first_subscripts(self.model);
                 }
                 if acting { Some(self.options.batch.unwrap_or(1)) } else { None }
             }
@@ -295,4 +299,14 @@ impl<'m> Lower<'m> {
         self.program.outputs.push(crate::ir::Output { name: name.into(), updates });
         self.frames[0].graph.results.push(value);
     }
+}
+
+/// The first subscript of every equation, loss, metric and statistic of a model.
+fn first_subscripts(model: &hir::Model) -> HashSet<VarId> {
+    let systems = [&model.train, &model.evaluate];
+    let equations = systems.into_iter().flat_map(|s| &s.defs).map(|d| &d.vars);
+    let losses = model.losses.iter().flat_map(|l| &l.parts).map(|p| &p.vars);
+    let metrics = model.metrics.iter().map(|m| &m.vars).chain(model.diagnose.iter().map(|d| &d.vars));
+    let running = model.running.iter().map(|r| &r.vars);
+    equations.chain(losses).chain(metrics).chain(running).filter_map(|vars| vars.first().copied()).collect()
 }

@@ -144,14 +144,16 @@ impl Lower<'_> {
         }
         let v = self.model.var(var);
         match self.rows {
-            Some(rows) if (v.lo, v.hi) == self.rollout_range() => (0, rows),
+            Some(rows) if self.is_step(var) => (0, rows),
             _ => (v.lo, v.hi),
         }
     }
 
-    fn rollout_range(&self) -> (i64, i64) {
-        let input = self.model.action.input;
-        self.system().inputs.get(input).copied().unwrap_or((0, 0))
+    /// Whether a variable is the step of an on-policy equation, loss or metric: its first subscript, over all transitions.
+    fn is_step(&self, var: VarId) -> bool {
+        let (lo, hi) = self.system().inputs.get(self.model.action.input).copied().unwrap_or((0, 0));
+        let v = self.model.var(var);
+        v.lo <= lo && hi <= v.hi && self.steps.contains(&var)
     }
 
     pub(super) fn lower_plan(&mut self, plan: Plan) -> Result<()> {

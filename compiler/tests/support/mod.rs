@@ -54,7 +54,11 @@ pub(crate) fn inline(text: &str, dims: &[(&str, u64)]) -> Model {
 }
 
 fn checked(name: &str, text: &str, loader: &dyn dsl::Loader, dims: &[(&str, u64)]) -> Vec<Model> {
-    let options = dsl::Options { dims: dims.iter().map(|(n, s)| (n.to_string(), *s)).collect(), ..dsl::Options::default() };
+    // Sizes are of those dims that the file has.
+    let models = dsl::check(name, text, loader, &dsl::Options::default()).models;
+    let has = |dim: &str| models.iter().flat_map(|m| &m.dims).any(|d| d.name == dim);
+    let dims = dims.iter().filter(|(n, _)| models.is_empty() || has(n)).map(|(n, s)| (n.to_string(), *s)).collect();
+    let options = dsl::Options { dims, ..dsl::Options::default() };
     let checked = dsl::check(name, text, loader, &options);
     let errors: Vec<String> = checked
         .diagnostics

@@ -33,8 +33,9 @@ impl<'a> Ctx<'a> {
                 self.gradients_in_loops(system, &system.stages, &[]);
             }
         }
-        if clean && self.is_rollout() {
-            self.pointwise(&systems[TRAIN], &objective);
+        if clean {
+            self.pointwise(TRAIN, &systems[TRAIN], &objective.train_sites);
+            self.pointwise(EVALUATE, &systems[EVALUATE], &objective.evaluate_sites);
         }
         let act = act.map(|build| {
             let state = self.act_state(&build);
@@ -133,6 +134,11 @@ impl<'a> Ctx<'a> {
                 let axis = self.dims.get(&name, self.sizes)?;
                 Some((name, self.table.size(axis).value()?))
             });
+            // The losses and metrics of an on-policy source run over transitions, the steps that have an action.
+            let within: Vec<(VarId, (i64, i64))> = match self.transitions(&systems[id]).filter(|_| id != ACT) {
+                Some(steps) => sites.iter().filter_map(|site| Some((*site.vars.first()?, steps))).collect(),
+                None => Vec::new(),
+            };
             let hidden: Vec<usize> = self.systems[id].families.iter().map(super::system::FamilyBuild::hidden).collect();
             time::solve(
                 time::Problem {
@@ -146,6 +152,7 @@ impl<'a> Ctx<'a> {
                     outer: None,
                     time: time.as_ref().map(|(name, steps)| (name.as_str(), *steps)),
                     hidden: &hidden,
+                    within: &within,
                 },
                 &mut found,
             );
@@ -201,20 +208,32 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Equations of an on-policy source run on single steps in any order, so they read no other step.
-    fn pointwise(&mut self, train: &System, objective: &Objective) {
-        let mut values: Vec<(ExprId, Option<VarId>)> = Vec::new();
-        for def in &train.defs {
-            if !self.systems[TRAIN].families[def.family.0 as usize].record {
-                values.extend(def.values.iter().map(|v| (*v, def.vars.first().copied())));
-            }
+    /// Where an on-policy source has an action, `lo..hi`; none for other sources.
+    fn transitions(&self, system: &System) -> Option<(i64, i64)> {
+        let (action, _) = self.members.action.filter(|_| self.is_rollout())?;
+        let input = self.inputs.iter().position(|i| i.name == action.name.text)?;
+        system.inputs.get(input).copied()
+    }
+
+    /// An on-policy update sees minibatches of transitions, in any order. So losses and equations read no other step, do
+    /// not know their own, and exist at all transitions.
+    fn pointwise(&mut self, id: usize, system: &System, sites: &[time::Site]) {
+        let Some(steps) = self.transitions(system) else { return };
+        let recorded = |family: hir::FamilyId| self.systems[id].families[family.0 as usize].record;
+        // Values with their step, and whether it may go beyond the transitions: a record may read the last observation's.
+        let mut values: Vec<(ExprId, Option<VarId>, bool)> = Vec::new();
+        for def in system.defs.iter().filter(|def| !recorded(def.family)) {
+            values.extend(def.values.iter().map(|v| (*v, def.vars.first().copied(), true)));
         }
-        for site in &objective.train_sites {
-            values.extend(site.values.iter().map(|v| (*v, site.vars.first().copied())));
+        for site in sites {
+            values.extend(site.values.iter().map(|v| (*v, site.vars.first().copied(), false)));
         }
-        let mut told: Vec<Span> = Vec::new();
+        let mut found: Vec<Diagnostic> = Vec::new();
+        let mut short = None;
         let mut seen = HashSet::new();
-        for (root, var) in values {
+        for (root, var, wider) in values {
+            let range = var.and_then(|v| self.vars[v.0 as usize].range);
+            let covers = range.is_none_or(|r| r == steps || wider && r.0 <= steps.0 && steps.1 <= r.1);
             let mut open = vec![root];
             while let Some(e) = open.pop() {
                 if !seen.insert((e, var)) {
@@ -223,25 +242,42 @@ impl<'a> Ctx<'a> {
                 let span = self.table.nodes[e.0 as usize].span;
                 let (index, name): (&[Index], &str) = match self.table.op(e) {
                     Op::Input { index, input } => (std::slice::from_ref(index), &self.inputs[*input].name),
-                    Op::Read { index, family, .. } => (index, &train.families[family.0 as usize].name),
+                    Op::Read { index, family, .. } => (index, &system.families[family.0 as usize].name),
+                    Op::Index(index) if covers && index.terms.iter().any(|(v, _)| Some(*v) == var) => {
+                        let message = "an on-policy update sees single steps, and does not know their numbers";
+                        let d = Diagnostic::new(Code::NotPointwise, span, message);
+                        found.push(d.help("compute it when the data is collected: `record x[t] = ..`"));
+                        continue;
+                    }
                     op => {
                         op.operands(|x| open.push(x));
                         continue;
                     }
                 };
                 if index.iter().any(|i| i.shifted().is_none_or(|(v, c)| Some(v) != var || c != 0)) {
-                    if told.contains(&span) {
-                        continue;
-                    }
-                    told.push(span);
-                    let d = Diagnostic::new(
-                        Code::NotPointwise,
-                        span,
-                        format!("an on-policy update sees single steps, and this reads another step of `{name}`"),
-                    )
-                    .help("compute it when the data is collected: `record x[t] = ..`");
-                    self.report(d);
+                    let message = format!("an on-policy update sees single steps, and this reads another step of `{name}`");
+                    let d = Diagnostic::new(Code::NotPointwise, span, message);
+                    found.push(d.help("compute it when the data is collected: `record x[t] = ..`"));
+                } else if let Some((lo, hi)) = range.filter(|_| !covers) {
+                    let (first, last) = steps;
+                    let message = format!(
+                        "an on-policy update runs over the transitions {first}..{last}, and this reads `{name}` at {lo}..{hi}"
+                    );
+                    short.get_or_insert(Diagnostic::new(Code::NotPointwise, span, message).help(
+                        "leave out the range, and select steps with `where`; a recorded value must exist at every transition",
+                    ));
                 }
+            }
+        }
+        // A read of another step is why a range is short.
+        if found.is_empty() {
+            found.extend(short);
+        }
+        let mut told: Vec<Span> = Vec::new();
+        for d in found {
+            if !told.contains(&d.primary.span) {
+                told.push(d.primary.span);
+                self.report(d);
             }
         }
     }

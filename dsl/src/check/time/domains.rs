@@ -201,6 +201,16 @@ impl Ends {
             }
         }
 
+        for &(var, range) in view.within {
+            for side in SIDES {
+                let terms = &mut terms[self.var(var, side) as usize];
+                if !terms.is_empty() {
+                    let of = Of::Known(side.of(Interval::half_open(range)));
+                    terms.push(Term { of, minus: 0, others: Vec::new(), by: 1 });
+                }
+            }
+        }
+
         let mut rules = Vec::with_capacity(self.count);
         for (end, (terms, (parts, homes))) in terms.into_iter().zip(parts.into_iter().zip(homes)).enumerate() {
             let side = SIDES[end % 2];

@@ -80,13 +80,15 @@ pub(crate) struct Problem<'a> {
     pub(crate) time: Option<(&'a str, i64)>,
     /// By family: how many of its first subscripts its author does not write (a rollout's own); none where it is short.
     pub(crate) hidden: &'a [usize],
+    /// Ranges that inferred variables stay inside, whatever they read.
+    pub(crate) within: &'a [(VarId, (i64, i64))],
 }
 
 /// Fills in the ranges of the variables that the system and the sites use, the domains of the families and the
 /// stages. Where that is not possible it says why, and leaves a range open, a domain empty or a stage out.
 pub(crate) fn solve(problem: Problem<'_>, diagnostics: &mut Vec<Diagnostic>) {
-    let Problem { exprs, written_out, vars, system, sites, touched, inputs, outer, time, hidden } = problem;
-    let solution = View { exprs, written_out, vars, system, sites, touched, inputs, outer, time, hidden }.solve();
+    let Problem { exprs, written_out, vars, system, sites, touched, inputs, outer, time, hidden, within } = problem;
+    let solution = View { exprs, written_out, vars, system, sites, touched, inputs, outer, time, hidden, within }.solve();
     for (var, range) in solution.ranges {
         vars[var.0 as usize].range = Some(range);
     }
@@ -110,6 +112,7 @@ struct View<'a> {
     outer: Option<&'a System>,
     time: Option<(&'a str, i64)>,
     hidden: &'a [usize],
+    within: &'a [(VarId, (i64, i64))],
 }
 
 struct Solution {

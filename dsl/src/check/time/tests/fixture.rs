@@ -64,6 +64,7 @@ pub(super) fn inside(inputs: &str, outer: Option<&System>, text: &str) -> Solved
         outer,
         time: None,
         hidden: &[],
+        within: &[],
     };
     solve(problem, &mut diagnostics);
     Solved { text: text.to_owned(), exprs, vars, inferred, system, sites, inputs, diagnostics }
