@@ -151,7 +151,7 @@ pub struct View {
     pub lanes: Lanes,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Base {
     Local(LocalId),
     Buffer(BufferId),

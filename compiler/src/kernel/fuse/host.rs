@@ -36,6 +36,7 @@ pub(crate) fn steps(
         places: HashMap::new(),
         homes: HashMap::new(),
         results: wanted.to_vec(),
+        views: HashMap::new(),
         carries: HashMap::new(),
         written: HashSet::new(),
     };
@@ -47,6 +48,8 @@ pub(crate) fn steps(
     for (i, (v, at)) in graph.results.iter().zip(wanted).enumerate() {
         if let Some((root, at)) = named_back(graph, &host.shape, *v, at) {
             host.homes.entry(root).or_default().push((Want::Result(i), at));
+        } else if let (Kind::View(_), Some(root)) = (&host.shape.kinds[v.0 as usize], host.shape.roots[v.0 as usize]) {
+            host.views.entry(root.0).or_default().push(i);
         }
     }
     host.begin_loops(fuser);
@@ -89,6 +92,8 @@ struct Host<'g> {
     homes: HashMap<Root, Vec<(Want, At)>>,
     /// Where the graph's results are wanted.
     results: Vec<At>,
+    /// Results that are views and have no home, by the node that computes what they see.
+    views: HashMap<ValueId, Vec<usize>>,
     /// The buffers of loops of steps, by loop and carry: what a step reads, and what it writes.
     carries: HashMap<(ValueId, usize), (At, At)>,
     /// What is where it is wanted.
@@ -141,8 +146,8 @@ impl Host<'_> {
     fn tile(&mut self, fuser: &mut Fuser<'_>, g: usize, group: &Group) -> Result<Kernel> {
         let sizes = sizes(fuser, &group.rows);
         let padded = padded(&sizes);
-        let mut block = Block::new(self.graph, self.id, self.shape.clone());
-        block.nodes = group.nodes.iter().chain(&group.riders).copied().collect();
+        let nodes = group.nodes.iter().chain(&group.riders).copied().collect();
+        let mut block = Block::new(self.graph, self.id, self.shape.clone(), nodes);
         let mut strided: Vec<(Root, At, Lanes)> = Vec::new();
         let mut given: Vec<(Root, At)> = Vec::new();
         let cut = self.cut(fuser, group, &sizes);
@@ -230,17 +235,17 @@ impl Host<'_> {
     /// Results of the graph that are a part of what a group computes, or have it in another order, with the same rows: its kernel
     /// gives them out, too.
     fn cut(&self, fuser: &Fuser<'_>, group: &Group, sizes: &[usize]) -> Vec<usize> {
-        let named = |i: usize| self.homes.values().flatten().any(|(want, _)| *want == Want::Result(i));
         let own = |v: ValueId| {
             let rows = row_axes(&group.rows, &fuser.dims, self.graph, self.id, v);
-            let root = self.shape.roots[v.0 as usize];
-            matches!(self.shape.kinds[v.0 as usize], Kind::View(_))
-                && root.is_some_and(|root| group.nodes.contains(&root.0))
-                && !self.rows_change(fuser, &group.rows, v)
-                && rows.iter().zip(sizes).all(|(axis, size)| axis.is_some() || *size == 1)
+            !self.rows_change(fuser, &group.rows, v) && rows.iter().zip(sizes).all(|(axis, size)| axis.is_some() || *size == 1)
         };
-        let all = self.graph.results.iter().enumerate();
-        all.filter(|(i, v)| !group.prepared && !named(*i) && own(**v)).map(|(i, _)| i).collect()
+        if group.prepared {
+            return Vec::new();
+        }
+        let read = group.nodes.iter().flat_map(|v| self.views.get(v)).flatten();
+        let mut found: Vec<usize> = read.copied().filter(|i| own(self.graph.results[*i])).collect();
+        found.sort_unstable();
+        found
     }
 
     /// What a group reads of others, where it is, and which axes are rows. Where rows change their names or number on the

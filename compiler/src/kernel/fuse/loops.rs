@@ -32,7 +32,8 @@ impl TileBuilder<'_, '_> {
             }
         };
         let shape = Shape::new(self.fuser.program, &scan.body, &known);
-        let mut inside = Block::new(&scan.body, inner, Rc::new(shape));
+        let nodes = shape.work().collect();
+        let mut inside = Block::new(&scan.body, inner, Rc::new(shape), nodes);
         self.loop_params(&mut inside, scan, &operands, id);
 
         // Outputs: where they are wanted, or here.

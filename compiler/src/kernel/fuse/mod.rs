@@ -22,6 +22,7 @@ mod launches;
 mod locals;
 mod loops;
 mod open;
+mod order;
 mod partition;
 mod product;
 mod shape;

@@ -14,9 +14,15 @@ pub(crate) struct Open {
     dims: Vec<usize>,
     loads: Vec<View>,
     code: Vec<Instr>,
+    /// The registers of constants.
+    constants: Vec<Reg>,
     loaded: HashMap<View, Reg>,
     /// Values in it, and the names of the dimensions for each.
     values: Vec<(ValueId, Reg, Vec<AxisId>)>,
+    /// By node: its place among the values.
+    value_of: HashMap<ValueId, usize>,
+    /// The orders of axes that values have, each once.
+    orders: Vec<Vec<AxisId>>,
     reduced: Vec<Reduced>,
     members: HashSet<ValueId>,
 }
@@ -33,7 +39,13 @@ struct Reduced {
 
 impl Open {
     pub(crate) fn value(&self, v: ValueId) -> Option<(Reg, &[AxisId])> {
-        self.values.iter().find(|(x, ..)| *x == v).map(|(_, reg, names)| (*reg, &names[..]))
+        let (_, reg, names) = &self.values[*self.value_of.get(&v)?];
+        Some((*reg, names))
+    }
+
+    /// How many orders of axes its values have.
+    pub(crate) fn orders(&self) -> usize {
+        self.orders.len()
     }
 
     pub(crate) fn reduces(&self, v: ValueId) -> bool {
@@ -41,13 +53,16 @@ impl Open {
     }
 
     fn instr(&mut self, instr: Instr) -> Reg {
-        if matches!(instr, Instr::Const(_))
-            && let Some(at) = self.code.iter().position(|i| *i == instr)
-        {
-            return Reg(at as u32);
+        let constant = matches!(instr, Instr::Const(_));
+        let reg = Reg(self.code.len() as u32);
+        if constant {
+            if let Some(same) = self.constants.iter().find(|r| self.code[r.0 as usize] == instr) {
+                return *same;
+            }
+            self.constants.push(reg);
         }
         self.code.push(instr);
-        Reg(self.code.len() as u32 - 1)
+        reg
     }
 
     fn load(&mut self, view: View) -> Reg {
@@ -119,10 +134,9 @@ impl TileBuilder<'_, '_> {
     }
 
     /// Whether a node fits into the open map.
-    pub(crate) fn joins(&self, b: &Block<'_>, v: ValueId) -> bool {
-        let Some(open) = &b.open else { return false };
-        let Some((_, operands, domain)) = self.in_map(b, v) else { return false };
-        self.names(b, open, &operands, &domain, v).is_some()
+    pub(crate) fn fit(&self, b: &Block<'_>, open: &Open, v: ValueId) -> Fit {
+        let Some((_, operands, domain)) = self.in_map(b, v) else { return Fit::Misfit };
+        self.names(b, open, &operands, &domain, v).err().unwrap_or(Fit::Joins)
     }
 
     /// Whether a node reads what is computed in the open map.
@@ -132,44 +146,58 @@ impl TileBuilder<'_, '_> {
         operands.iter().any(|x| matches!(self.peek(b, *x), Peek::Inside(_)))
     }
 
-    /// The names of the open map's dimensions for a node that fits into it.
-    fn names(&self, b: &Block<'_>, open: &Open, operands: &[ValueId], domain: &[AxisId], v: ValueId) -> Option<Vec<AxisId>> {
+    /// The names of the open map's dimensions for a node that fits into it, or why it does not.
+    fn names(
+        &self,
+        b: &Block<'_>,
+        open: &Open,
+        operands: &[ValueId],
+        domain: &[AxisId],
+        v: ValueId,
+    ) -> std::result::Result<Vec<AxisId>, Fit> {
         let mut found: Option<Vec<AxisId>> = None;
         for x in operands {
             match self.peek(b, *x) {
-                Peek::Later => return None,
+                Peek::Later => return Err(Fit::Misfit),
                 Peek::Outside => {}
                 Peek::Inside(names) => match &found {
-                    Some(other) if *other != names => return None,
+                    Some(other) if *other != names => return Err(Fit::Misfit),
                     _ => found = Some(names),
                 },
             }
         }
         let same = |names: &[AxisId]| names.len() == domain.len() && domain.iter().all(|a| names.contains(a));
         match found {
-            Some(names) => same(&names).then_some(names),
+            Some(names) => same(&names).then_some(names).ok_or(Fit::Misfit),
             None => {
+                self.serves(b, open, v)?;
                 // In the order that others in the map have these axes in.
-                let as_others = open.values.iter().map(|(_, _, names)| names).find(|names| same(names)).cloned();
-                let names = as_others.or_else(|| (self.dims(domain) == open.dims).then(|| domain.to_vec()))?;
-                self.serves(b, open, v).then_some(names)
+                let as_others = open.orders.iter().find(|names| same(names)).cloned();
+                as_others.or_else(|| (self.dims(domain) == open.dims).then(|| domain.to_vec())).ok_or(Fit::Misfit)
             }
         }
     }
 
     /// Whether a reader of a node could follow it into the open map. If not, what it computes would only be held for long.
-    fn serves(&self, b: &Block<'_>, open: &Open, v: ValueId) -> bool {
-        b.shape.uses(Root(v, 0)).iter().any(|u| match u {
-            Use::Node(c) if b.nodes.contains(c) => b.shape.reads[c]
-                .iter()
-                .all(|r| r.0 == v || !b.nodes.contains(&r.0) || b.places.contains_key(r) || open.members.contains(&r.0)),
-            _ => false,
-        })
+    fn serves(&self, b: &Block<'_>, open: &Open, v: ValueId) -> std::result::Result<(), Fit> {
+        let mut waits = Vec::new();
+        for u in b.shape.uses(Root(v, 0)) {
+            let Use::Node(c) = u else { continue };
+            if !b.nodes.contains(c) {
+                continue;
+            }
+            let there = |r: &Root| r.0 == v || !b.nodes.contains(&r.0) || b.places.contains_key(r) || open.members.contains(&r.0);
+            match b.shape.reads[c].iter().find(|r| !there(r)) {
+                Some(missing) => waits.push(missing.0),
+                None => return Ok(()),
+            }
+        }
+        Err(Fit::Alone(waits))
     }
 
-    /// Entries that a node's map goes through.
-    pub(crate) fn entries(&self, b: &Block<'_>, v: ValueId) -> usize {
-        self.in_map(b, v).map_or(0, |(_, _, domain)| self.dims(&domain).iter().product())
+    /// Entries that a node's map goes through; None if it does not go into maps.
+    pub(crate) fn entries(&self, b: &Block<'_>, v: ValueId) -> Option<usize> {
+        self.in_map(b, v).map(|(_, _, domain)| self.dims(&domain).iter().product())
     }
 
     pub(crate) fn goes_into_maps(&self, b: &Block<'_>, v: ValueId) -> bool {
@@ -181,7 +209,7 @@ impl TileBuilder<'_, '_> {
         let Some((does, operands, domain)) = self.in_map(b, v) else {
             return Err(format!("`{}` has no statement", b.graph.node(v).op.name()));
         };
-        let names = b.open.as_ref().and_then(|open| self.names(b, open, &operands, &domain, v));
+        let names = b.open.as_ref().and_then(|open| self.names(b, open, &operands, &domain, v).ok());
         let names = match names {
             Some(names) => names,
             None => {
@@ -194,8 +222,11 @@ impl TileBuilder<'_, '_> {
                     dims: self.dims(&domain),
                     loads: Vec::new(),
                     code: Vec::new(),
+                    constants: Vec::new(),
                     loaded: HashMap::new(),
                     values: Vec::new(),
+                    value_of: HashMap::new(),
+                    orders: Vec::new(),
                     reduced: Vec::new(),
                     members: HashSet::new(),
                 });
@@ -216,6 +247,10 @@ impl TileBuilder<'_, '_> {
         match does {
             Does::Elementwise => {
                 let reg = compute(open, &b.graph.node(v).op, &regs);
+                open.value_of.insert(v, open.values.len());
+                if !open.orders.contains(&names) {
+                    open.orders.push(names.clone());
+                }
                 open.values.push((v, reg, names));
             }
             Does::Reduce(over, mode) => {
@@ -250,6 +285,7 @@ impl TileBuilder<'_, '_> {
     /// Ends the open map: what is needed elsewhere is stored.
     pub(crate) fn close(&mut self, b: &mut Block<'_>) -> Result<()> {
         let Some(open) = b.open.take() else { return Ok(()) };
+        b.closed += 1;
         let mut stores: Vec<Store> = Vec::new();
         for (v, reg, names) in &open.values {
             let root = Root(*v, 0);
@@ -301,6 +337,15 @@ impl TileBuilder<'_, '_> {
         }
         places
     }
+}
+
+/// Whether a node fits into the open map.
+pub(crate) enum Fit {
+    Joins,
+    /// Its operands, or its dimensions, do not fit.
+    Misfit,
+    /// None of its readers could follow. They wait for these nodes.
+    Alone(Vec<ValueId>),
 }
 
 enum Peek {

@@ -261,7 +261,8 @@ impl Ctx<'_> {
     /// The riders that these nodes need and are not.
     fn closure(&self, nodes: Vec<ValueId>, riders: &BTreeSet<ValueId>) -> BTreeSet<ValueId> {
         let mut found = BTreeSet::new();
-        let mut open = nodes.clone();
+        let nodes: BTreeSet<ValueId> = nodes.into_iter().collect();
+        let mut open: Vec<ValueId> = nodes.iter().copied().collect();
         while let Some(v) = open.pop() {
             let more = self.shape.reads[&v].iter().map(|root| root.0).filter(|x| riders.contains(x) && !nodes.contains(x));
             open.extend(more.filter(|x| found.insert(*x)));

@@ -17,12 +17,6 @@ use crate::kernel::{
     Base, Copy, Gather, Instr, LANES, Lanes, Local, LocalId, Map, Mode, Reg, Scatter, Sort, Stmt, Store, Tile, View,
 };
 
-/// Entries of a row from which on a map is large: with all lanes an array of it is beyond the first-level cache.
-const LARGE: usize = 2048;
-
-/// No statement needs it: it is given out.
-const NEVER: usize = usize::MAX;
-
 /// A tile that is being made.
 pub(crate) struct TileBuilder<'f, 'p> {
     pub fuser: &'f mut Fuser<'p>,
@@ -50,6 +44,8 @@ pub(crate) struct Block<'g> {
     pub homes: HashMap<Root, Vec<At>>,
     pub carries: Vec<Carry>,
     pub open: Option<Open>,
+    /// How many maps have been closed so far.
+    pub closed: usize,
     pub done: HashSet<ValueId>,
     /// Views that have places of their own: joined axes that had to be copied, and other rows of what comes from outside.
     pub moved: HashMap<ValueId, Spot>,
@@ -172,77 +168,8 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
         self.push(Stmt::Map(map));
     }
 
-    /// Does all of a block's nodes.
-    pub(crate) fn block(&mut self, b: &mut Block<'_>) -> Result<()> {
-        self.concat_homes(b);
-        let mut missing: HashMap<ValueId, usize> = HashMap::new();
-        let mut waiting: HashMap<ValueId, Vec<ValueId>> = HashMap::new();
-        let mut ready: BTreeSet<ValueId> = BTreeSet::new();
-        for v in &b.nodes {
-            let mut on: Vec<ValueId> = b.shape.reads[v].iter().map(|r| r.0).filter(|r| b.nodes.contains(r)).collect();
-            on.sort();
-            on.dedup();
-            on.iter().for_each(|r| waiting.entry(*r).or_default().push(*v));
-            missing.insert(*v, on.len());
-            if on.is_empty() {
-                ready.insert(*v);
-            }
-        }
-        let needed = self.needed(b);
-        let mut now = 0;
-        while !ready.is_empty() {
-            // What joins the open map and is not too early, or so large that it is better not to go through it again; then what is no map, so that the next map finds all it needs.
-            let near = |v: &ValueId| self.entries(b, *v) >= LARGE || needed[v] == NEVER && self.reads_open(b, *v);
-            let in_time = |v: &ValueId| needed[v] <= now || near(v);
-            let joins = ready.iter().copied().find(|v| in_time(v) && self.joins(b, *v));
-            let apart = || ready.iter().copied().find(|v| !self.goes_into_maps(b, *v));
-            // Small maps first: a large one then finds what they compute.
-            let early = || ready.iter().copied().min_by_key(|v| (needed[v], self.entries(b, *v), *v));
-            let Some(v) = joins.or_else(apart).or_else(early) else { break };
-            if joins.is_none() {
-                now = needed[&v];
-            }
-            ready.remove(&v);
-            for done in self.node(b, v)? {
-                for next in waiting.remove(&done).unwrap_or_default() {
-                    let left = missing.get_mut(&next).expect("it waits");
-                    *left -= 1;
-                    if *left == 0 && !b.done.contains(&next) {
-                        ready.insert(next);
-                    }
-                }
-            }
-        }
-        self.close(b)
-    }
-
-    /// How many statements that are no maps, one after the other, come before the first that needs each node. A map's
-    /// nodes are computed when they are needed and not when they can be: what is computed long before has to be held.
-    fn needed(&self, b: &Block<'_>) -> HashMap<ValueId, usize> {
-        let mut nodes: Vec<ValueId> = b.nodes.iter().copied().collect();
-        nodes.sort();
-        let inside = |v: &ValueId| b.shape.reads[v].iter().map(|r| r.0).filter(|r| b.nodes.contains(r)).collect::<Vec<_>>();
-        let apart: HashSet<ValueId> = nodes.iter().copied().filter(|v| !self.goes_into_maps(b, *v)).collect();
-        let mut before: HashMap<ValueId, usize> = HashMap::new();
-        for v in &nodes {
-            let level = inside(v).iter().map(|r| before[r] + usize::from(apart.contains(r))).max().unwrap_or(0);
-            before.insert(*v, level);
-        }
-        let mut needed: HashMap<ValueId, usize> = nodes.iter().map(|v| (*v, NEVER)).collect();
-        for v in nodes.iter().rev() {
-            if apart.contains(v) {
-                needed.insert(*v, before[v]);
-            }
-            let by = needed[v];
-            for r in inside(v) {
-                needed.entry(r).and_modify(|n| *n = by.min(*n));
-            }
-        }
-        needed
-    }
-
     /// Parts of a concatenation are computed where they belong.
-    fn concat_homes(&mut self, b: &mut Block<'_>) {
+    pub(super) fn concat_homes(&mut self, b: &mut Block<'_>) {
         for v in b.nodes.clone() {
             let Op::Concat { parts, along, into } = &b.graph.node(v).op else { continue };
             let features = self.features(b, v);
@@ -272,7 +199,7 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
     }
 
     /// Does a node; says which nodes are done with it.
-    fn node(&mut self, b: &mut Block<'_>, v: ValueId) -> Result<Vec<ValueId>> {
+    pub(super) fn node(&mut self, b: &mut Block<'_>, v: ValueId) -> Result<Vec<ValueId>> {
         let node = b.graph.node(v);
         self.ops.push((node.op.name().to_string(), node.span));
         let mut done = vec![v];
@@ -518,8 +445,7 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
 }
 
 impl<'g> Block<'g> {
-    pub(crate) fn new(graph: &'g Graph, id: GraphId, shape: Rc<Shape>) -> Block<'g> {
-        let nodes = shape.work().collect();
+    pub(crate) fn new(graph: &'g Graph, id: GraphId, shape: Rc<Shape>, nodes: BTreeSet<ValueId>) -> Block<'g> {
         Block {
             graph,
             id,
@@ -529,6 +455,7 @@ impl<'g> Block<'g> {
             homes: HashMap::new(),
             carries: Vec::new(),
             open: None,
+            closed: 0,
             done: HashSet::new(),
             moved: HashMap::new(),
         }

@@ -304,15 +304,19 @@ impl<'a> Check<'a> {
 
     /// Kernels of one launch do not touch what another of them writes.
     fn launch(&self, kernels: &[Kernel]) -> Checked {
-        let touched: Vec<Vec<Touch>> = kernels.iter().map(|kernel| self.touches(kernel)).collect();
-        for (i, a) in touched.iter().enumerate() {
-            for (j, b) in touched[..i].iter().enumerate() {
-                for x in a {
-                    for y in b.iter().filter(|y| y.buffer == x.buffer && (x.writes || y.writes)) {
-                        let (a, b) = (&kernels[i].name, &kernels[j].name);
-                        let meets = x.region.meets(&y.region, &x.counts(y));
-                        ensure!(!meets, "`{b}` and `{a}` of one launch meet in {}, which one writes", show(x.buffer));
-                    }
+        let mut by_buffer: BTreeMap<BufferId, Vec<(usize, Touch)>> = BTreeMap::new();
+        for (k, kernel) in kernels.iter().enumerate() {
+            for touch in self.touches(kernel) {
+                by_buffer.entry(touch.buffer).or_default().push((k, touch));
+            }
+        }
+        // Buffers that a launch only reads, such as weights, need no comparison.
+        for (buffer, touches) in by_buffer.iter().filter(|(_, touches)| touches.iter().any(|(_, t)| t.writes)) {
+            for (n, (i, x)) in touches.iter().enumerate() {
+                for (j, y) in touches[..n].iter().filter(|(j, y)| j != i && (x.writes || y.writes)) {
+                    let (a, b) = (&kernels[*i].name, &kernels[*j].name);
+                    let meets = x.region.meets(&y.region, &x.counts(y));
+                    ensure!(!meets, "`{b}` and `{a}` of one launch meet in {}, which one writes", show(*buffer));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Tiles: statements, rows that keep to themselves, locals that live side by side.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::access::Access;
 use super::super::{Base, Gemm, Instr, LANES, Lanes, LocalId, Map, PANEL, Reg, Stmt, Tile};
@@ -74,9 +74,12 @@ impl Check<'_> {
         // Every touch of a buffer, with the loops around it, over all their steps.
         let mut touches: Vec<(&'static str, Access<'_>, Counts)> = Vec::new();
         collect(&tile.body, &mut self.counts.clone(), &mut touches);
+        let mut by_base: BTreeMap<Base, Vec<usize>> = BTreeMap::new();
         for (i, (stmt_a, a, counts_a)) in touches.iter().enumerate() {
-            for (stmt_b, b, counts_b) in &touches[..=i] {
-                if a.view.base != b.view.base || !(a.role.writes() || b.role.writes()) {
+            let same_base = by_base.entry(a.view.base).or_default();
+            same_base.push(i);
+            for (stmt_b, b, counts_b) in same_base.iter().map(|j| &touches[*j]) {
+                if !(a.role.writes() || b.role.writes()) {
                     continue;
                 }
                 let mut counts = counts_a.clone();

@@ -182,11 +182,8 @@ pub(super) const RULES: &[Rule] = &[
         equation: "pad(x) + pad(y) + .. = concat(x, y, ..), where they fill the axis side by side",
         on: &["add"],
         apply: |cx, node| {
-            let mut parts = Vec::new();
             let Op::Add(a, b) = node.op else { return None };
-            if !summands(cx, a, &mut parts) || !summands(cx, b, &mut parts) {
-                return None;
-            }
+            let mut parts = summands(cx, [a, b])?;
             parts.sort_by_key(|p| p.start);
             let into = parts[0].into;
             let mut end = 0;
@@ -225,16 +222,18 @@ fn padded(cx: &Cx<'_>, v: ValueId) -> Option<Padded> {
     }
 }
 
-/// The summands of a sum, if all are padded values.
-fn summands(cx: &Cx<'_>, v: ValueId, parts: &mut Vec<Padded>) -> bool {
-    match *cx.op(v) {
-        Op::Add(a, b) => summands(cx, a, parts) && summands(cx, b, parts),
-        Op::Pad { .. } if parts.len() < PARTS => {
-            parts.extend(padded(cx, v));
-            true
+/// The summands of a sum, if all are padded values and at most [`PARTS`].
+fn summands(cx: &Cx<'_>, sum: [ValueId; 2]) -> Option<Vec<Padded>> {
+    let mut parts = Vec::new();
+    // Summands are counted before they are looked at: a long sum is given up early.
+    let mut open = vec![sum[1], sum[0]];
+    while let Some(v) = open.pop() {
+        match *cx.op(v) {
+            Op::Add(a, b) if parts.len() + open.len() + 2 <= PARTS => open.extend([b, a]),
+            _ => parts.push(padded(cx, v)?),
         }
-        _ => false,
     }
+    Some(parts)
 }
 
 impl Cx<'_> {
