@@ -35,7 +35,7 @@ pub(crate) fn read_stdin() -> Result<String, Unread> {
 /// What standard input is called in messages.
 pub(crate) const STDIN: &str = "<stdin>";
 
-/// Where `use` looks: the folder of `file` first, then `more`, in order.
+/// Where `use` looks: the folder of `file` first, then `more`, in order, then the folder above the first.
 pub(crate) fn folders(file: &Path, more: &[PathBuf]) -> Result<Folders, Unread> {
     let own = file.parent().unwrap_or(Path::new(""));
     let mut folders = Folders::default();
@@ -46,6 +46,8 @@ pub(crate) fn folders(file: &Path, more: &[PathBuf]) -> Result<Folders, Unread> 
             help: "give an existing folder to `--root`".into(),
         })?;
     }
+    // What cannot be opened has no modules to offer.
+    let _ = folders.add_above(own);
     Ok(folders)
 }
 

@@ -41,7 +41,7 @@ impl Question {
         let roots: Vec<PathBuf> = roots.iter().map(fs::canonicalize).collect::<Result<_, _>>().ok()?;
         let command = std::env::current_exe().ok()?;
         let built = fs::metadata(&command).ok()?;
-        let asked = (&real, roots, &options.dims, &options.task, &options.model);
+        let asked = (&real, roots, &options.dims, &options.task, &options.protocol, &options.model);
         let place = folder.join(format!("{}.json", hash(&asked) % PLACES));
         Some(Question { place, hash: hash(&(asked, text, command, built.len(), built.modified().ok()?)) })
     }

@@ -103,6 +103,8 @@ pub struct OptimizerDef {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tasks {
     pub name: Ident,
+    /// Settings that all of its tasks share.
+    pub args: Vec<Arg>,
     pub tasks: Vec<Call>,
     pub span: Span,
 }
@@ -201,7 +203,7 @@ pub enum MemberKind {
     Evaluate(Vec<Bind>),
     Diagnose(Vec<Equation>),
     Tasks(Tasks),
-    TasksUse(Ident),
+    TasksUse(Call),
     Drop { kind: Ident, names: Vec<Ident> },
     Equation(Equation),
 }

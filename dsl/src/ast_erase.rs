@@ -80,6 +80,7 @@ fn function(f: &mut Function) {
 
 fn tasks(t: &mut Tasks) {
     ident(&mut t.name);
+    t.args.iter_mut().for_each(arg);
     t.tasks.iter_mut().for_each(call);
     clear(&mut t.span);
 }
@@ -202,7 +203,7 @@ fn member(m: &mut Member) {
             o.scale.iter_mut().for_each(bind);
         }
         MemberKind::Tasks(t) => tasks(t),
-        MemberKind::TasksUse(name) => ident(name),
+        MemberKind::TasksUse(c) => call(c),
         MemberKind::Drop { kind, names } => {
             ident(kind);
             names.iter_mut().for_each(ident);

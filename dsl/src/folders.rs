@@ -29,6 +29,8 @@ struct Folder {
     real: PathBuf,
     /// As the user wrote it, for messages that read the same on every machine.
     shown: PathBuf,
+    /// It is only the folder above one that was offered: modules must lie directly in it.
+    above: bool,
 }
 
 /// A module that was read.
@@ -42,11 +44,22 @@ pub struct Import {
 impl Folders {
     /// Adds a folder that the user knows as `shown`. The empty path is the current folder.
     pub fn add(&mut self, folder: &Path, shown: impl Into<PathBuf>) -> io::Result<()> {
+        self.push(folder, shown.into(), false)
+    }
+
+    /// Adds the folder above one that the user offered. Modules must really lie in it; a link that leaves the offered
+    /// folders is not made legal by it.
+    pub fn add_above(&mut self, folder: &Path) -> io::Result<()> {
+        let above = folder.join("..");
+        self.push(&above, above.clone(), true)
+    }
+
+    fn push(&mut self, folder: &Path, shown: PathBuf, above: bool) -> io::Result<()> {
         let real = fs::canonicalize(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
         if !real.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        self.folders.push(Folder { real, shown: shown.into() });
+        self.folders.push(Folder { real, shown, above });
         Ok(())
     }
 
@@ -57,7 +70,8 @@ impl Folders {
 
     /// The words that `use` could name.
     pub fn modules(&self) -> Vec<String> {
-        let entries = self.folders.iter().filter_map(|folder| fs::read_dir(&folder.real).ok()).flatten().flatten();
+        let offered = self.folders.iter().filter(|folder| !folder.above);
+        let entries = offered.filter_map(|folder| fs::read_dir(&folder.real).ok()).flatten().flatten();
         let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "wm"));
         let words = files.filter_map(|path| Some(path.file_stem()?.to_str()?.to_string()));
         words.filter(|word| lex::is_word(word)).collect::<BTreeSet<_>>().into_iter().collect()
@@ -76,7 +90,8 @@ impl Loader for Folders {
         let name = folder.shown.join(&file).display().to_string();
         let path = fs::canonicalize(folder.real.join(&file))
             .map_err(|error| LoadError::Unreadable { path: name.clone(), reason: error.to_string() })?;
-        if !self.folders.iter().any(|folder| path.starts_with(&folder.real)) {
+        let offered = self.folders.iter().any(|f| !f.above && path.starts_with(&f.real));
+        if !offered && !(folder.above && path.parent() == Some(&folder.real)) {
             return Err(LoadError::Outside { path: name });
         }
         let text = read_text(&path, &name)?;

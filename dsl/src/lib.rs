@@ -85,6 +85,8 @@ pub struct Options {
     pub dims: Vec<(String, u64)>,
     /// Take sizes from this task of the model's `tasks`.
     pub task: Option<String>,
+    /// Use this protocol (a `tasks` block) instead of the model's own.
+    pub protocol: Option<String>,
     /// Check this model alone; all models of the file otherwise.
     pub model: Option<String>,
 }

@@ -101,7 +101,7 @@ mod tests {
             )
             .replace("evaluate { T = 16 }", &format!("evaluate {{ T = {time} }}\n  diagnose {{ m = m[t].out, x = x[t] }}"));
         let dims = [("S", 4), ("H", 3), ("B", 4), ("T", 4)].map(|(n, s)| (n.to_string(), s)).to_vec();
-        let options = dsl::Options { dims, task: Some("pendulum_swingup".into()), model: None };
+        let options = dsl::Options { dims, task: Some("pendulum_swingup".into()), ..dsl::Options::default() };
         let mut checked = dsl::check("starter.wm", &text, &dsl::NoLoader, &options);
         assert!(!checked.has_errors(), "{:?}", checked.diagnostics);
         checked.models.remove(0)

@@ -130,7 +130,7 @@ impl Diagnostics {
             let seed = self.config.seed;
             environment.reset(key("diagnose", seed, "episode", episode) >> 11)?;
             actor.begin(0)?;
-            let rows = self.config.environment.length as usize + 1;
+            let rows = self.config.environment.decisions() as usize + 1;
             let mut seen = Experience::new(Layout::of(&self.config.model)?, rows, 1, true);
             seen.observe(environment.observation(), true);
             let (mut energy, mut rewards) = (Vec::new(), Vec::new());

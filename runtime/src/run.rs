@@ -31,6 +31,9 @@ pub struct Started {
     pub file: String,
     pub model: String,
     pub task: String,
+    /// The `tasks` block that it was started under; runs of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
     pub dims: Vec<(String, u64)>,
     pub set: Vec<(String, String)>,
     pub seed: u64,
@@ -70,9 +73,15 @@ pub fn fingerprint(
 }
 
 impl Started {
+    /// The name of the protocol. Runs that do not say used what is called `long` now.
+    pub fn protocol(&self) -> &str {
+        self.protocol.as_deref().unwrap_or("long")
+    }
+
     pub fn new(file: &str, config: &Config, dims: Vec<(String, u64)>, set: Vec<(String, String)>) -> Started {
         let (model, task) = (config.model.name.clone(), config.task.clone());
-        Started { format: FORMAT, file: file.into(), model, task, dims, set, seed: config.seed }
+        let protocol = Some(config.protocol.clone());
+        Started { format: FORMAT, file: file.into(), model, task, protocol, dims, set, seed: config.seed }
     }
 }
 
@@ -108,11 +117,15 @@ impl Run {
         let text = fs::read_to_string(&file).map_err(|e| Error::file(&file, e))?;
         let mut folders = dsl::folders::Folders::default();
         folders.add(&folder.join("model"), folder.join("model")).map_err(|e| Error::file(folder.join("model"), e))?;
-        let mut options =
-            dsl::Options { dims: started.dims.clone(), task: Some(started.task.clone()), model: Some(started.model.clone()) };
+        let mut options = dsl::Options {
+            dims: started.dims.clone(),
+            task: Some(started.task.clone()),
+            protocol: started.protocol.clone(),
+            model: Some(started.model.clone()),
+        };
         let described = described::path(&started.task);
         if described.is_some() {
-            options.task = None;
+            (options.task, options.protocol) = (None, None);
         }
         let mut checked = dsl::check(&started.file, &text, &folders, &options);
         if checked.has_errors() {

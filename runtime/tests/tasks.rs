@@ -8,7 +8,7 @@ use runtime::tasks::mujoco::{Dmc, Installed, Start, described, install};
 use runtime::tasks::reacher::Reacher;
 use runtime::tasks::scene::{Part, Shape};
 use runtime::tasks::suite::{self, TASKS};
-use runtime::tasks::{Environment, Perturbation, Settings, Task};
+use runtime::tasks::{Environment, Length, Perturbation, Settings, Task};
 use safetensors::SafeTensors;
 
 /// Trajectories of one task.
@@ -115,7 +115,12 @@ fn the_cheetah_settles_as_in_the_suite() {
 
 /// Embedded tasks, and MuJoCo's where it is there.
 fn all() -> Vec<(String, Settings)> {
-    let settings = |physics: &str| Settings { physics: Some(physics.into()), repeat: 2, length: 40, ..Settings::default() };
+    let settings = |physics: &str| Settings {
+        physics: Some(physics.into()),
+        repeat: 2,
+        length: Length::Decisions(40),
+        ..Settings::default()
+    };
     let mujoco = mujoco().is_some();
     let mut all = Vec::new();
     for task in TASKS {
@@ -294,6 +299,7 @@ fn any_mjcf_model_is_a_task() {
     let settings = |rewards: &str| {
         Settings::of(&dsl::hir::Task {
             name: "slider".into(),
+            protocol: "mine".into(),
             dims: Vec::new(),
             settings: vec![
                 ("rewards".into(), Setting::List(vec![text(rewards)])),
@@ -319,8 +325,12 @@ fn any_mjcf_model_is_a_task() {
     assert!(told.contains("no sensor `height`"), "{told}");
     std::fs::write(&file, "<mujoco").unwrap();
     assert!(suite::task("slider", &rules).unwrap_err().to_string().contains("cannot read the model"));
-    let without =
-        dsl::hir::Task { name: "slider".into(), dims: Vec::new(), settings: vec![("noise".into(), Setting::Number(1.0))] };
+    let without = dsl::hir::Task {
+        name: "slider".into(),
+        protocol: "mine".into(),
+        dims: Vec::new(),
+        settings: vec![("noise".into(), Setting::Number(1.0))],
+    };
     assert!(Settings::of(&without).is_err());
 }
 
@@ -342,7 +352,7 @@ fn a_description_beside_an_mjcf_model_is_a_task() {
     put("slider.toml", rules);
     let settings = described::settings("mine", &xml).unwrap();
     assert_eq!(settings, described::settings("mine", &toml).unwrap());
-    assert_eq!((settings.length, &settings.mjcf.as_ref().unwrap().file), (30, &xml.display().to_string()));
+    assert_eq!((settings.decisions(), &settings.mjcf.as_ref().unwrap().file), (30, &xml.display().to_string()));
     let Some(_) = mujoco() else { return };
     put("slider.xml", &SLIDER.replace("</sensor>", "<accelerometer name=\"push\" site=\"s\"/></sensor>"));
     let mut task = Environment::new(suite::task("mine", &settings).unwrap(), settings, 1).unwrap();

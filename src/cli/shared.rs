@@ -133,6 +133,10 @@ pub(crate) struct Sizes {
     /// Take the sizes of this task of the model's `tasks` (hyphens count as underscores)
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
+
+    /// Use this protocol (a `tasks` block of the same file) instead of the model's own
+    #[arg(long, value_name = "NAME")]
+    protocol: Option<String>,
 }
 
 /// Where `use` looks for files.
@@ -158,12 +162,12 @@ impl Sizes {
 
     /// Those of a task, whichever was named.
     pub(crate) fn at(&self, task: &str) -> Sizes {
-        Sizes { dims: self.dims.clone(), task: Some(task.to_string()) }
+        Sizes { task: Some(task.to_string()), ..self.clone() }
     }
 
     /// Those that were given with `--dim`, for no task of the model's.
     pub(crate) fn without_task(&self) -> Sizes {
-        Sizes { dims: self.dims.clone(), task: None }
+        Sizes { task: None, ..self.clone() }
     }
 
     pub(crate) fn options(&self, model: Option<String>) -> dsl::Options {
@@ -175,7 +179,7 @@ impl Sizes {
         }
         // The name of a task, or the file of one.
         let task = self.task.as_ref().map(|t| if t.starts_with("mjcf:") { t.clone() } else { t.replace('-', "_") });
-        dsl::Options { dims, task, model }
+        dsl::Options { dims, task, protocol: self.protocol.clone(), model }
     }
 }
 

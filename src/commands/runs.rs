@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Runs, out: &mut Output) -> Exit {
             Err(error) => out.tell(format!("warning: {error}\n")),
         }
     }
-    let columns = ["run", "model", "task", "seed", "step", "of", "return", "auc"];
+    let columns = ["run", "model", "task", "protocol", "seed", "step", "of", "return", "auc"];
     let text = |row: &serde_json::Value, column: &str| match &row[column] {
         serde_json::Value::String(s) => s.clone(),
         serde_json::Value::Number(n) if n.is_f64() => format!("{:.1}", n.as_f64().unwrap_or(0.0)),
@@ -70,6 +70,7 @@ fn row(folder: &Path) -> Result<serde_json::Value, runtime::Error> {
         "run": folder.display().to_string(),
         "model": run.started.model,
         "task": run.started.task,
+        "protocol": run.started.protocol(),
         "seed": run.started.seed,
         "step": saved.unwrap_or(0),
         "of": run.config.train.steps,

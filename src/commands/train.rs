@@ -83,6 +83,7 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, out: &mut Output) -> Optio
         None if arguments.all_seeds => model.settings.seeds.clone(),
         None => model.settings.seeds.iter().take(1).copied().collect(),
     };
+    let protocol = sizes.options(None).protocol;
     let create = |seed: u64| -> Result<Run, Error> {
         let mut config = Config::new(model.clone(), &task, seed)?;
         for (name, value) in &arguments.set {
@@ -90,7 +91,7 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, out: &mut Output) -> Optio
         }
         // What cannot work leaves no folder behind.
         config.environment(seed)?;
-        let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&texts.file, &task, seed));
+        let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&texts.file, &task, protocol.as_deref(), seed));
         if folder.exists() {
             let told = "it is already there: `--resume` goes on with it, `--out` chooses another folder";
             return Err(Error::File { path: folder, reason: told.into() });
@@ -110,9 +111,10 @@ fn described_task(path: &Path, model: &Model) -> Result<(String, Vec<(String, u6
 }
 
 /// `runs/MODEL-TASK-SEED`.
-fn default_folder(file: &str, task: &str, seed: u64) -> PathBuf {
+fn default_folder(file: &str, task: &str, protocol: Option<&str>, seed: u64) -> PathBuf {
     let task = described::path(task).and_then(Path::file_stem).map_or(task.into(), |stem| stem.to_string_lossy());
-    PathBuf::from("runs").join(format!("{}-{task}-{seed}", file.trim_end_matches(".wm")))
+    let protocol = protocol.map_or(String::new(), |name| format!("-{name}"));
+    PathBuf::from("runs").join(format!("{}-{task}{protocol}-{seed}", file.trim_end_matches(".wm")))
 }
 
 /// The text of a model that was just read without errors, and of the files that it uses.

@@ -124,6 +124,9 @@ fn get<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
 /// `wmc train models/sac.wm --task reacher_easy --seed 7 --set steps=20000`.
 fn command(started: &Started) -> String {
     let mut words = format!("wmc train models/{} --model {} --task {}", started.file, started.model, started.task);
+    if let Some(protocol) = &started.protocol {
+        words += &format!(" --protocol {protocol}");
+    }
     words += &format!(" --seed {}", started.seed);
     for (name, size) in &started.dims {
         words += &format!(" --dim {name}={size}");

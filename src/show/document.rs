@@ -180,6 +180,7 @@ pub(super) enum Source {
 #[derive(Debug, Serialize)]
 pub(super) struct Task {
     pub(super) name: String,
+    pub(super) protocol: String,
     #[serde(serialize_with = "object")]
     pub(super) dims: Vec<(String, u64)>,
     #[serde(serialize_with = "object")]

@@ -230,7 +230,7 @@ fn tasks(model: &ModelView) -> Vec<Vec<String>> {
     };
     let rows = model.tasks.iter().map(|task| {
         let given = settings(task);
-        [vec![task.name.clone()], names.iter().map(|name| cell(&given, name)).collect()].concat()
+        [vec![task.protocol.clone(), task.name.clone()], names.iter().map(|name| cell(&given, name)).collect()].concat()
     });
     rows.collect()
 }

@@ -168,7 +168,7 @@ fn source(model: &Model) -> Source {
 }
 
 fn task(task: &hir::Task) -> Task {
-    Task { name: task.name.clone(), dims: task.dims.clone(), settings: task.settings.clone() }
+    Task { name: task.name.clone(), protocol: task.protocol.clone(), dims: task.dims.clone(), settings: task.settings.clone() }
 }
 
 /// The functions that a compiled model has, and what each gives.

@@ -85,9 +85,10 @@ impl View {
         let evaluations = trainer.evaluations();
         let decided = trainer.step() - first_step;
         out.say(format!(
-            "{} on {}, seed {}: {} of {} decisions, {} updates\n",
+            "{} on {} ({} protocol), seed {}: {} of {} decisions, {} updates\n",
             config.model.name,
             config.task,
+            config.protocol,
             config.seed,
             trainer.step(),
             config.train.steps,

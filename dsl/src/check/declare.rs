@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 
+use super::protocol::Protocol;
 use super::value::Value;
 use super::{Ctx, Sizes};
 use crate::ast::{self, Bind, Equation, Ident, Member, MemberKind, Type, Typed};
@@ -34,7 +35,7 @@ pub(super) struct Members<'a> {
     pub train: Option<(&'a [Bind], Span)>,
     pub evaluate: Option<(&'a [Bind], Span)>,
     pub diagnose: Vec<&'a Equation>,
-    pub tasks: Vec<&'a ast::Tasks>,
+    pub tasks: Vec<Protocol<'a>>,
     pub equations: Vec<&'a Equation>,
 }
 
@@ -75,6 +76,7 @@ impl<'a> Ctx<'a> {
         for member in &flat.members {
             self.sort_member(member);
         }
+        self.choose_protocol();
         self.duplicates();
         self.declare_dims();
         self.declare_inputs();
@@ -111,17 +113,8 @@ impl<'a> Ctx<'a> {
             MemberKind::Train(x) => m.train = Some((x, member.span)),
             MemberKind::Evaluate(x) => m.evaluate = Some((x, member.span)),
             MemberKind::Diagnose(x) => m.diagnose.extend(x),
-            MemberKind::Tasks(x) => m.tasks.push(x),
-            MemberKind::TasksUse(name) => match self.program.find(name.span.file, &name.text) {
-                Some(ast::Item::Tasks(x)) => m.tasks.push(x),
-                _ => {
-                    self.report(
-                        Diagnostic::new(Code::UnknownName, name.span, format!("there are no tasks `{}`", name.text)).help(
-                            format!("bring them in with `use FILE::{}`, or list them: `tasks {} {{ .. }}`", name.text, name.text),
-                        ),
-                    );
-                }
-            },
+            MemberKind::Tasks(x) => m.tasks.push(Protocol { block: x, here: &[] }),
+            MemberKind::TasksUse(call) => self.use_protocol(call),
             MemberKind::Drop { .. } => {}
             MemberKind::Equation(x) => m.equations.push(x),
         }
@@ -259,9 +252,7 @@ impl<'a> Ctx<'a> {
         if let Some((binds, span)) = self.members.evaluate {
             self.evaluate_sizes(binds, span);
         }
-        if let Some(task) = self.options.task.clone() {
-            self.require_task(&task);
-        }
+        self.require_task();
     }
 
     /// The same dims at the evaluation's sizes: those that come out different get an axis of their own.
@@ -380,35 +371,6 @@ impl<'a> Ctx<'a> {
         let task = self.options.task.as_ref().and_then(|t| self.task_size(t, name));
         let size = given.or(task).map_or_else(|| Size::symbol(name), Size::known);
         self.add_dim(name, size, true, span)
-    }
-
-    fn task_call(&self, task: &str) -> Option<&'a ast::Call> {
-        let wanted = task.replace('-', "_");
-        self.members.tasks.iter().flat_map(|t| &t.tasks).find(|c| c.name.text == wanted)
-    }
-
-    fn task_size(&mut self, task: &str, dim: &str) -> Option<i64> {
-        let call = self.task_call(task)?;
-        call.args.iter().find_map(|a| match &a.kind {
-            ast::ArgKind::Named(name, e) if name.text == dim => match e.kind {
-                ast::ExprKind::Number(n) if n >= 0.0 && n.fract() == 0.0 => Some(n as i64),
-                _ => None,
-            },
-            _ => None,
-        })
-    }
-
-    fn require_task(&mut self, task: &str) {
-        if self.task_call(task).is_some() {
-            return;
-        }
-        let known: Vec<String> = self.members.tasks.iter().flat_map(|t| &t.tasks).map(|c| c.name.text.clone()).collect();
-        let span = self.members.tasks.first().map_or(self.flat.name.span, |t| t.name.span);
-        self.report(
-            Diagnostic::new(Code::UnknownName, span, format!("`{}` has no task `{task}`", self.flat.name.text))
-                .suggest(task, known.iter().map(String::as_str))
-                .note(format!("its tasks are {}", super::listed(&known))),
-        );
     }
 
     fn declare_inputs(&mut self) {

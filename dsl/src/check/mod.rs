@@ -17,7 +17,7 @@
 //! | `value`, `table` | values while a model is checked, and the table of its expressions |
 //! | `budget` | what a check may cost |
 //! | `objective` | losses, metrics, running statistics, optimisers |
-//! | `settings` | source, training protocol, tasks |
+//! | `settings`, `protocol` | source and training loop; tasks |
 //! | `act` | acting, and the state it needs |
 //! | `reach`, `through` | gradients: what depends on what, and through which equations |
 //! | `time` | domains and recurrences |
@@ -49,6 +49,7 @@ mod operators;
 mod param;
 mod planner;
 mod points;
+mod protocol;
 mod reach;
 mod read;
 mod record;

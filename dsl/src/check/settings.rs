@@ -1,8 +1,8 @@
-//! `source`, `train` and `tasks`: what the runtime is told.
+//! Checks `source` and `train`.
 
 use super::Ctx;
 use super::value::Value;
-use crate::ast::{self, ArgKind, Bind, ExprKind};
+use crate::ast::{self, ArgKind, Bind, Expr, ExprKind, Ident};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{Setting, Source, StopRule, Task, Train};
 use crate::source::Span;
@@ -132,7 +132,7 @@ impl<'a> Ctx<'a> {
         Some(Source::Replay { capacity, cross, context, batch, time })
     }
 
-    fn positive(&mut self, value: &Value<'a>, name: &str, span: Span) -> Option<u64> {
+    pub(super) fn positive(&mut self, value: &Value<'a>, name: &str, span: Span) -> Option<u64> {
         let n = self.as_int(value, span)?;
         match u64::try_from(n) {
             Ok(n) if n > 0 => Some(n),
@@ -165,19 +165,27 @@ impl<'a> Ctx<'a> {
         };
         let mut ok = true;
         let mut seen: Vec<&str> = Vec::new();
-        for bind in binds {
-            let name = bind.name.text.as_str();
+        // The protocol gives what `train` leaves out.
+        let own: Vec<(&'a Ident, &'a Expr)> = binds.iter().map(|b| (&b.name, &b.value)).collect();
+        let mut given: Vec<(&'a Ident, &'a Expr)> = Vec::new();
+        for (name, value) in self.loop_settings() {
+            if own.iter().chain(&given).all(|(known, _)| known.text != name.text) {
+                given.push((name, value));
+            }
+        }
+        for (label, value) in own.into_iter().chain(given) {
+            let name = label.text.as_str();
             if seen.contains(&name) {
                 self.report(
-                    Diagnostic::new(Code::DuplicateName, bind.name.span, format!("`{name}` is set twice"))
+                    Diagnostic::new(Code::DuplicateName, label.span, format!("`{name}` is set twice"))
                         .help("leave one of them out"),
                 );
                 ok = false;
                 continue;
             }
             seen.push(name);
-            let env = self.model_env(bind.value.span.file);
-            let span = bind.value.span;
+            let env = self.model_env(value.span.file);
+            let span = value.span;
             let slot = match name {
                 "steps" => &mut train.steps,
                 "every" => &mut train.every,
@@ -185,7 +193,7 @@ impl<'a> Ctx<'a> {
                 "eval_every" => &mut train.eval_every,
                 "eval_episodes" => &mut train.eval_episodes,
                 "seed_steps" => {
-                    let value = self.eval(&bind.value, &env);
+                    let value = self.eval(value, &env);
                     match self.as_int(&value, span).and_then(|n| u64::try_from(n).ok()) {
                         Some(n) => train.seed_steps = n,
                         None => {
@@ -196,7 +204,7 @@ impl<'a> Ctx<'a> {
                     continue;
                 }
                 "seeds" => {
-                    match self.eval(&bind.value, &env) {
+                    match self.eval(value, &env) {
                         Value::List(items) => {
                             train.seeds =
                                 items.iter().filter_map(|v| self.as_int(v, span)).filter_map(|n| u64::try_from(n).ok()).collect();
@@ -224,7 +232,7 @@ impl<'a> Ctx<'a> {
                     continue;
                 }
                 "stop_epoch" => {
-                    match self.stop_rule(&bind.value) {
+                    match self.stop_rule(value) {
                         Some(rule) => train.stop_epoch = Some(rule),
                         None => ok = false,
                     }
@@ -232,7 +240,7 @@ impl<'a> Ctx<'a> {
                 }
                 _ => {
                     self.report(
-                        Diagnostic::new(Code::UnknownSetting, bind.name.span, format!("`train` has no setting `{name}`"))
+                        Diagnostic::new(Code::UnknownSetting, label.span, format!("`train` has no setting `{name}`"))
                             .suggest(name, NAMES)
                             .note(format!("its settings are {}", super::listed(NAMES))),
                     );
@@ -240,7 +248,7 @@ impl<'a> Ctx<'a> {
                     continue;
                 }
             };
-            let value = self.eval(&bind.value, &env);
+            let value = self.eval(value, &env);
             match self.positive(&value, name, span) {
                 Some(n) => *slot = n,
                 None => ok = false,
@@ -291,53 +299,7 @@ impl<'a> Ctx<'a> {
         None
     }
 
-    fn tasks(&mut self) -> Vec<Task> {
-        let mut tasks = Vec::new();
-        let calls: Vec<&'a ast::Call> = self.members.tasks.iter().flat_map(|t| &t.tasks).collect();
-        for call in calls {
-            let mut task = Task { name: call.name.text.clone(), dims: Vec::new(), settings: Vec::new() };
-            for arg in &call.args {
-                let ArgKind::Named(label, e) = &arg.kind else {
-                    self.report(
-                        Diagnostic::new(Code::WrongArguments, arg.span, "a task's settings have names")
-                            .help("write `repeat = 4`"),
-                    );
-                    continue;
-                };
-                let is_dim = self.dims.list.iter().any(|d| d.task && d.name == label.text);
-                let env = self.model_env(e.span.file);
-                let value = self.eval(e, &env);
-                if is_dim {
-                    if let Some(n) = self.positive(&value, &label.text, e.span) {
-                        task.dims.push((label.text.clone(), n));
-                    }
-                } else if let Some(setting) = self.setting(&value, e.span) {
-                    task.settings.push((label.text.clone(), setting));
-                }
-            }
-            let missing: Vec<String> = self
-                .dims
-                .list
-                .iter()
-                .filter(|d| d.task && !task.dims.iter().any(|(n, _)| *n == d.name))
-                .map(|d| d.name.clone())
-                .collect();
-            if !missing.is_empty() {
-                self.report(
-                    Diagnostic::new(
-                        Code::WrongArguments,
-                        call.span,
-                        format!("the task `{}` does not give {}", call.name.text, super::listed(&missing)),
-                    )
-                    .help(format!("write `{}({} = .., ..)`", call.name.text, missing[0])),
-                );
-            }
-            tasks.push(task);
-        }
-        tasks
-    }
-
-    fn setting(&mut self, value: &Value<'a>, span: Span) -> Option<Setting> {
+    pub(super) fn setting(&mut self, value: &Value<'a>, span: Span) -> Option<Setting> {
         Some(match value {
             Value::Num(n) => Setting::Number(*n),
             Value::Bool(b) => Setting::Flag(*b),

@@ -282,6 +282,8 @@ pub struct Rule {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub name: String,
+    /// The protocol (the `tasks` block) that it belongs to.
+    pub protocol: String,
     /// Sizes it binds.
     pub dims: Vec<(String, u64)>,
     pub settings: Vec<(String, Setting)>,

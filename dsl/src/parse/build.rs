@@ -251,7 +251,25 @@ impl Build<'_> {
         let span = self.span(&pair);
         let mut c = Children::of(pair);
         let name = self.ident(c.take());
-        Tasks { name, tasks: c.rest().map(|p| self.call(p)).collect(), span }
+        let args = c.next_if(Rule::args).map(|p| self.args(p)).unwrap_or_default();
+        let list = c.take();
+        Tasks { name, args, tasks: self.task_list(list), span }
+    }
+
+    fn task_list(&mut self, pair: P<'_>) -> Vec<Call> {
+        Children::of(pair).rest().map(|p| self.call(p)).collect()
+    }
+
+    /// `tasks paper`, or `tasks mine { .. }`: a protocol of a file, or one of the model's own.
+    fn tasks_member(&mut self, pair: P<'_>) -> MemberKind {
+        let span = self.span(&pair);
+        let mut c = Children::of(pair);
+        let name = self.ident(c.take());
+        let args = c.next_if(Rule::args).map(|p| self.args(p)).unwrap_or_default();
+        match c.next_if(Rule::task_list) {
+            Some(list) => MemberKind::Tasks(Tasks { name, args, tasks: self.task_list(list), span }),
+            None => MemberKind::TasksUse(Call { name, args, span }),
+        }
     }
 
     pub(super) fn member(&mut self, pair: P<'_>) -> Member {
@@ -259,7 +277,7 @@ impl Build<'_> {
         let rule = pair.as_rule();
         let kind = match rule {
             Rule::function => MemberKind::Fn(self.function(pair)),
-            Rule::tasks => MemberKind::Tasks(self.tasks(pair)),
+            Rule::tasks_member => self.tasks_member(pair),
             Rule::equation => MemberKind::Equation(self.equation(pair)),
             Rule::net | Rule::head => MemberKind::Net(self.net(pair)),
             _ => {
@@ -323,7 +341,6 @@ impl Build<'_> {
                             })
                             .collect(),
                     ),
-                    Rule::tasks_use => MemberKind::TasksUse(self.ident(c.take())),
                     Rule::drop => {
                         MemberKind::Drop { kind: self.ident(c.take()), names: c.rest().map(|p| self.ident(p)).collect() }
                     }

@@ -19,7 +19,7 @@ fn here() -> &'static Path {
 /// A run of the starter model, or of one like it, with one checkpoint.
 fn run(folder: &Path, text: &str) -> Run {
     let dims: Vec<(String, u64)> = [("S", 4), ("H", 3), ("B", 4), ("T", 4)].map(|(n, s)| (n.to_string(), s)).to_vec();
-    let options = dsl::Options { dims: dims.clone(), task: Some("pendulum_swingup".into()), model: None };
+    let options = dsl::Options { dims: dims.clone(), task: Some("pendulum_swingup".into()), ..dsl::Options::default() };
     let model = dsl::check("starter.wm", text, &dsl::NoLoader, &options).models.remove(0);
     let config = Config::new(model, "pendulum_swingup", 7).unwrap();
     let texts = Texts { file: "starter.wm".into(), text: text.into(), imports: Vec::new() };

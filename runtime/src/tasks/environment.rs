@@ -13,8 +13,10 @@ use super::{Perturbation, Spec, Task, TaskError};
 pub struct Settings {
     /// Control steps of one decision.
     pub repeat: u64,
-    /// Decisions of an episode.
-    pub length: u64,
+    /// How long an episode is.
+    pub length: Length,
+    /// A learner is told that the state at the time limit is terminal, and does not bootstrap from it.
+    pub limit_is_terminal: bool,
     /// The reward of a decision is the sum over its control steps, not the mean.
     pub sum: bool,
     pub reward_scale: f64,
@@ -28,14 +30,32 @@ pub struct Settings {
     pub mjcf: Option<Rules>,
 }
 
+/// The time limit of an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    Decisions(u64),
+    /// Steps of the simulator. The last decision may have fewer of them than `repeat` says.
+    ControlSteps(u64),
+}
+
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { repeat: 1, length: 1000, sum: false, reward_scale: 1.0, delay: 0, mask: 0.0, physics: None, mjcf: None }
+        Settings {
+            repeat: 1,
+            length: Length::Decisions(1000),
+            limit_is_terminal: false,
+            sum: false,
+            reward_scale: 1.0,
+            delay: 0,
+            mask: 0.0,
+            physics: None,
+            mjcf: None,
+        }
     }
 }
 
 impl Settings {
-    const KNOWN: &str = "repeat, length, reward, reward_scale, delay, mask, physics; with mjcf also substeps, observe, rewards, control_cost, ends_below, noise";
+    const KNOWN: &str = "repeat, length, control_steps, limit, reward, reward_scale, delay, mask, physics; with mjcf also substeps, observe, rewards, control_cost, ends_below, noise";
 
     /// The settings of a task of a checked model.
     pub fn of(task: &hir::Task) -> Result<Settings, TaskError> {
@@ -48,11 +68,33 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Decisions of an episode that ends by time.
+    pub fn decisions(&self) -> u64 {
+        match self.length {
+            Length::Decisions(n) => n,
+            Length::ControlSteps(n) => n.div_ceil(self.repeat),
+        }
+    }
+
+    /// Control steps of the decision that comes after `before` others.
+    fn control_steps(&self, before: u64) -> u64 {
+        match self.length {
+            Length::Decisions(_) => self.repeat,
+            Length::ControlSteps(n) => self.repeat.min(n.saturating_sub(before * self.repeat)),
+        }
+    }
+
     /// A setting that can be changed from outside, as it stands.
     pub fn shown(&self, name: &str) -> String {
         match name {
             "repeat" => self.repeat.to_string(),
-            "length" => self.length.to_string(),
+            "length" => self.decisions().to_string(),
+            "control_steps" => match self.length {
+                Length::ControlSteps(n) => n,
+                Length::Decisions(n) => n * self.repeat,
+            }
+            .to_string(),
+            "limit" => if self.limit_is_terminal { "terminal" } else { "bootstrap" }.into(),
             "reward" => if self.sum { "sum" } else { "mean" }.into(),
             "reward_scale" => self.reward_scale.to_string(),
             "delay" => self.delay.to_string(),
@@ -78,7 +120,13 @@ impl Settings {
         };
         match name {
             "repeat" => self.repeat = count(1.0, "a whole number from 1 on")?,
-            "length" => self.length = count(1.0, "a whole number from 1 on")?,
+            "length" => self.length = Length::Decisions(count(1.0, "a whole number from 1 on")?),
+            "control_steps" => self.length = Length::ControlSteps(count(1.0, "a whole number from 1 on")?),
+            "limit" => match value {
+                Setting::Text(t) if t == "terminal" => self.limit_is_terminal = true,
+                Setting::Text(t) if t == "bootstrap" => self.limit_is_terminal = false,
+                _ => return Err(wrong("\"bootstrap\" or \"terminal\"")),
+            },
             "delay" => self.delay = count(0.0, "a whole number")? as usize,
             "reward_scale" => self.reward_scale = number(f64::MIN_POSITIVE, "a positive number")?,
             "mask" => {
@@ -231,9 +279,10 @@ impl Environment {
         if action.len() != wanted {
             return Err(TaskError::Size { task: self.name(), what: "actions", found: wanted, wanted: action.len() });
         }
+        let steps = self.settings.control_steps(self.step).max(1);
         self.step += 1;
         let (mut reward, mut terminal, mut taken) = (0.0, false, 0u32);
-        while !terminal && u64::from(taken) < self.settings.repeat {
+        while !terminal && u64::from(taken) < steps {
             let outcome = self.task.step(&action)?;
             reward += outcome.reward;
             terminal = outcome.terminal;
@@ -248,7 +297,8 @@ impl Environment {
             return Err(self.not_finite("reward".into(), reward));
         }
         self.look()?;
-        Ok(Transition { reward, terminal, last: terminal || self.step >= self.settings.length })
+        let over = self.step >= self.settings.decisions();
+        Ok(Transition { reward, terminal: terminal || over && self.settings.limit_is_terminal, last: terminal || over })
     }
 
     fn name(&self) -> String {
@@ -345,7 +395,7 @@ mod tests {
 
     #[test]
     fn rewards_of_a_repeated_action_are_averaged_or_summed() {
-        let repeat = Settings { repeat: 4, length: 2, ..Settings::default() };
+        let repeat = Settings { repeat: 4, length: Length::Decisions(2), ..Settings::default() };
         let mut mean = counting(repeat.clone(), -1.0, 1);
         assert_eq!(mean.step([0.5]).unwrap(), Transition { reward: 2.5, terminal: false, last: false });
         assert_eq!(mean.step([0.5]).unwrap(), Transition { reward: 6.5, terminal: false, last: true });
@@ -353,6 +403,29 @@ mod tests {
         assert_eq!(sum.step([0.5]).unwrap().reward, 10.0);
         let mut short = counting(repeat, 2.0, 1);
         assert_eq!(short.step([0.5]).unwrap(), Transition { reward: 1.5, terminal: true, last: true });
+    }
+
+    #[test]
+    fn control_steps_end_an_episode_inside_a_decision() {
+        let length = Length::ControlSteps(10);
+        let settings = Settings { repeat: 4, length, sum: true, limit_is_terminal: true, ..Settings::default() };
+        assert_eq!(settings.decisions(), 3);
+        let mut task = counting(settings, -1.0, 1);
+        assert_eq!(task.step([0.0]).unwrap(), Transition { reward: 10.0, terminal: false, last: false });
+        assert_eq!(task.step([0.0]).unwrap(), Transition { reward: 26.0, terminal: false, last: false });
+        // Two control steps are left. The time limit is terminal where the settings say so.
+        assert_eq!(task.step([0.0]).unwrap(), Transition { reward: 19.0, terminal: true, last: true });
+    }
+
+    #[test]
+    fn the_last_length_counts() {
+        let mut settings = Settings { repeat: 4, ..Settings::default() };
+        let mut set = |name: &str, n: f64| {
+            settings.set("counting", name, &Setting::Number(n)).unwrap();
+            (settings.decisions(), settings.shown("control_steps"))
+        };
+        assert_eq!(set("control_steps", 200.0), (50, "200".into()));
+        assert_eq!(set("length", 7.0), (7, "28".into()));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod scene;
 mod shaping;
 pub mod suite;
 
-pub use environment::{Environment, Settings, Transition};
+pub use environment::{Environment, Length, Settings, Transition};
 pub use many::Environments;
 pub use perturb::Perturbation;
 

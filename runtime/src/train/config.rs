@@ -13,6 +13,8 @@ use crate::tasks::{Environment, Settings, Spec, Task, TaskError, suite};
 pub struct Config {
     pub model: Model,
     pub task: String,
+    /// The protocol that the task's settings come from.
+    pub protocol: String,
     pub environment: Settings,
     pub train: Train,
     pub seed: u64,
@@ -46,17 +48,22 @@ pub struct Change {
 }
 
 impl Config {
+    /// The protocol of a task that describes itself in a file.
+    const OWN: &str = "own";
     const TRAIN: [&str; 6] = ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes"];
-    const TASK: [&str; 7] = ["repeat", "length", "reward", "reward_scale", "delay", "mask", "physics"];
+    const TASK: [&str; 9] = ["repeat", "length", "control_steps", "limit", "reward", "reward_scale", "delay", "mask", "physics"];
 
     /// Training of a model whose sizes are those of its task.
     pub fn new(model: Model, task: &str, seed: u64) -> Result<Config, Error> {
-        let environment = match described::path(task) {
-            Some(path) => described::settings(task, path)?,
-            None => Settings::of(task_of(&model, Some(task))?)?,
+        let (protocol, environment) = match described::path(task) {
+            Some(path) => (Config::OWN.to_string(), described::settings(task, path)?),
+            None => {
+                let task = task_of(&model, Some(task))?;
+                (task.protocol.clone(), Settings::of(task)?)
+            }
         };
         let train = model.settings.clone();
-        Ok(Config { task: task.to_string(), environment, train, seed, compute: Compute::default(), own: None, model })
+        Ok(Config { task: task.to_string(), protocol, environment, train, seed, compute: Compute::default(), own: None, model })
     }
 
     /// `steps=2000`: changes a setting of `train` or of the task.

@@ -164,7 +164,7 @@ impl Metrics {
         program.begin(state)?;
         program.executable.prepare()?;
         let time = program.with_role(Role::Data).map(|(n, _)| program.shape(n)[1]).max().unwrap_or(1);
-        let capacity = episodes * (config.environment.length as usize + 1);
+        let capacity = episodes * (config.environment.decisions() as usize + 1);
         let episodes = Experience::new(Layout::of(&config.model)?, capacity, time, false);
         let context = Context::new(&config.model, state, config.compute)?;
         Ok(Metrics { program, schedules: Schedules::new(&config.model)?, context, episodes })

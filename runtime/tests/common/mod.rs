@@ -26,7 +26,7 @@ pub(crate) fn checked(text: &str, task: &str, dims: &[(&str, u64)]) -> dsl::Chec
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
     folders.add(&folder, "models").unwrap();
     let dims = dims.iter().map(|(n, s)| (n.to_string(), *s)).collect();
-    dsl::check("test.wm", text, &folders, &dsl::Options { dims, task: Some(task.into()), model: None })
+    dsl::check("test.wm", text, &folders, &dsl::Options { dims, task: Some(task.into()), ..dsl::Options::default() })
 }
 
 pub(crate) fn config(text: &str, task: &str, dims: &[(&str, u64)], set: &[(&str, &str)]) -> Config {
