@@ -1,11 +1,11 @@
-//! Checkpoints: a folder with tensors and a manifest, seen whole or not at all.
+//! Checkpoints: folders with tensors and a manifest.
 //!
-//! A checkpoint is written beside its place, forced to the disk and renamed. `SHA256SUMS`, which `sha256sum -c` reads too, covers every
-//! file of it, so that one which was cut off or edited is noticed; then the one before it is used.
+//! [`write`] writes a draft, syncs it, reads it back, validates it and only then renames it. `SHA256SUMS`, which `sha256sum -c`
+//! reads too, covers every file. [`newest`] skips a checkpoint that is damaged or not finite and uses the one before it. The file
+//! `best` names the checkpoint with the highest return; it stays when newer ones replace the others.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::TensorView;
@@ -14,14 +14,18 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Error;
+use crate::disk;
 use crate::experience::Stored;
 use crate::program::{State, Tensor};
-use crate::train::{Counters, Snapshot};
+use crate::train::{Counters, Evaluation, Means, Snapshot};
 
-/// The format that is written; others are refused.
-const FORMAT: u32 = 1;
-/// Checkpoints that are kept.
-const KEPT: usize = 2;
+/// The format that is written. Format 1 has no version and no sums of losses.
+const FORMAT: u64 = 2;
+const OLDEST: u64 = 1;
+/// How many of the newest checkpoints [`write`] keeps, unless you say otherwise.
+pub const KEEP: usize = 2;
+/// Names the best checkpoint.
+const BEST: &str = "best";
 const SUMS: &str = "SHA256SUMS";
 const MANIFEST: &str = "manifest.json";
 const LEARNT: &str = "learnt.safetensors";
@@ -30,7 +34,10 @@ const WORLD: &str = "world.safetensors";
 /// What a checkpoint says about itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    pub format: u32,
+    pub format: u64,
+    /// The version of wmc that wrote it.
+    #[serde(default)]
+    pub version: String,
     /// Of the model's texts, name and sizes.
     pub model: String,
     pub instruction_set: String,
@@ -42,31 +49,92 @@ pub struct Manifest {
     /// How long the training took up to here.
     #[serde(default)]
     pub seconds: f64,
+    /// Sums of losses for the next line of the log.
+    #[serde(default)]
+    pub means: Means,
 }
 
-/// Writes a checkpoint into a folder of them, and removes those that are too old.
-pub fn write(folder: &Path, manifest: &Manifest, snapshot: &Snapshot) -> Result<PathBuf, Error> {
+/// Writes a checkpoint into a folder of them. Then removes older ones, but not the newest `keep` and not the best.
+pub fn write(folder: &Path, manifest: &Manifest, snapshot: &Snapshot, keep: usize) -> Result<PathBuf, Error> {
     let place = folder.join(format!("{:012}", manifest.counters.step));
-    if place.exists() {
-        if read(&place, &manifest.model).is_ok() {
-            return Ok(place);
+    disk::no_link(folder)?;
+    disk::no_link(&place)?;
+    if read(&place, &manifest.model).is_err() {
+        if place.exists() {
+            disk::remove_folder(&place)?;
         }
-        fs::remove_dir_all(&place).map_err(|e| Error::file(&place, e))?;
+        let draft = folder.join(format!(".draft-{}", std::process::id()));
+        let written = write_draft(&draft, manifest, snapshot).and_then(|()| disk::rename(&draft, &place));
+        if written.is_err() {
+            disk::discard(&draft);
+        }
+        written?;
     }
-    let draft = folder.join(format!(".draft-{}", std::process::id()));
-    let written = fs::create_dir_all(&draft)
-        .map_err(|e| Error::file(&draft, e))
-        .and_then(|()| write_files(&draft, manifest, snapshot))
-        .and_then(|()| fs::rename(&draft, &place).map_err(|e| Error::file(&place, e)));
-    if written.is_err() {
-        let _ = fs::remove_dir_all(&draft);
-    }
-    written?;
-    sync(folder)?;
-    for old in list(folder).iter().rev().skip(KEPT) {
-        let _ = fs::remove_dir_all(old);
+    let best = note_best(folder, &manifest.counters)?;
+    // Later ones are of a run that went on from an earlier checkpoint: they are replaced when it gets there.
+    let older = list(folder).into_iter().filter(|p| *p <= place);
+    for old in older.rev().skip(keep.max(1)).filter(|old| Some(old) != best.as_ref()) {
+        let _ = disk::remove_folder(&old);
     }
     Ok(place)
+}
+
+/// Notes in the file `best` which checkpoint has the highest return. A kill may come between a checkpoint and its note, so a resumed
+/// run calls this first.
+pub fn note_best(folder: &Path, counters: &Counters) -> Result<Option<PathBuf>, Error> {
+    let name = |e: &Evaluation| format!("{:012}", e.step);
+    let there = list(folder);
+    let place = |e: &Evaluation| there.iter().find(|p| p.file_name().is_some_and(|n| *n == *name(e)));
+    let returns = counters.evaluations.iter().filter(|e| !e.mean().is_nan()).filter_map(|e| Some((e, place(e)?)));
+    let Some((evaluation, place)) = returns.reduce(|a, b| if b.0.mean() > a.0.mean() { b } else { a }) else { return Ok(None) };
+    if best(folder).as_ref() != Some(place) {
+        disk::replace(&folder.join(BEST), format!("{}\n", name(evaluation)).as_bytes())?;
+    }
+    Ok(Some(place.clone()))
+}
+
+/// The checkpoint with the highest return, if one has been evaluated.
+pub fn best(folder: &Path) -> Option<PathBuf> {
+    let name = disk::read_text(&folder.join(BEST)).ok()?;
+    list(folder).into_iter().find(|place| place.file_name().is_some_and(|n| *n == *name.trim_end()))
+}
+
+/// Writes the files of a checkpoint and makes sure that they can be read.
+fn write_draft(draft: &Path, manifest: &Manifest, snapshot: &Snapshot) -> Result<(), Error> {
+    disk::no_link(draft)?;
+    fs::create_dir_all(draft).map_err(|e| Error::file(draft, e))?;
+    write_files(draft, manifest, snapshot)?;
+    let (found, back) = read_any(draft, &manifest.model)?;
+    finite(draft, &back.learnt)?;
+    let text = |manifest: &Manifest| serde_json::to_string(manifest).map_err(|e| Error::file(draft, e));
+    if text(manifest)? != text(&found)? || !same_bits(snapshot, &back) {
+        return Err(Error::damaged(draft, "what was read back is not what was written: the disk may be faulty"));
+    }
+    Ok(())
+}
+
+fn same_bits(one: &Snapshot, other: &Snapshot) -> bool {
+    let state = |a: &State, b: &State| {
+        let equal = |(x, y): ((&String, &Tensor), (&String, &Tensor))| {
+            x.0 == y.0 && x.1.shape == y.1.shape && x.1.data.iter().map(|n| n.to_bits()).eq(y.1.data.iter().map(|n| n.to_bits()))
+        };
+        a.len() == b.len() && a.iter().zip(b).all(equal)
+    };
+    let (a, b) = (&one.experience, &other.experience);
+    state(&one.learnt, &other.learnt)
+        && state(&one.memory, &other.memory)
+        && one.environment.iter().map(|n| n.to_bits()).eq(other.environment.iter().map(|n| n.to_bits()))
+        && a.rows.iter().map(|n| n.to_bits()).eq(b.rows.iter().map(|n| n.to_bits()))
+        && (&a.places, a.total) == (&b.places, b.total)
+}
+
+/// Parameters, slots and statistics with a number that is not finite are of no use.
+fn finite(place: &Path, learnt: &State) -> Result<(), Error> {
+    let bad = |t: &Tensor| t.data.iter().find(|x| !x.is_finite()).copied();
+    match learnt.iter().find_map(|(name, t)| Some((name, bad(t)?))) {
+        Some((name, value)) => Err(Error::damaged(place, format!("`{name}` is not finite ({value})"))),
+        None => Ok(()),
+    }
 }
 
 fn write_files(draft: &Path, manifest: &Manifest, snapshot: &Snapshot) -> Result<(), Error> {
@@ -83,25 +151,10 @@ fn write_files(draft: &Path, manifest: &Manifest, snapshot: &Snapshot) -> Result
     let mut sums = String::new();
     for (name, bytes) in [(MANIFEST, json), (LEARNT, serialize(draft, &learnt)?), (WORLD, serialize(draft, &world)?)] {
         let _ = writeln!(sums, "{}  {name}", sha256(&bytes));
-        write_whole(&draft.join(name), &bytes)?;
+        disk::write_synced(&draft.join(name), &bytes)?;
     }
-    write_whole(&draft.join(SUMS), sums.as_bytes())?;
-    sync(draft)
-}
-
-/// A file with its bytes on the disk.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|e| Error::file(path, e))
-}
-
-/// The names in a folder, on the disk.
-fn sync(folder: &Path) -> Result<(), Error> {
-    File::open(folder).and_then(|f| f.sync_all()).map_err(|e| Error::file(folder, e))
+    disk::write_synced(&draft.join(SUMS), sums.as_bytes())?;
+    disk::sync_folder(draft)
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
@@ -148,23 +201,16 @@ fn serialize(place: &Path, all: &[Numbers<'_>]) -> Result<Vec<u8>, Error> {
 
 /// Checkpoints of a folder, oldest first.
 pub fn list(folder: &Path) -> Vec<PathBuf> {
-    let is_step = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().bytes().all(|b| b.is_ascii_digit()));
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
-    let mut all: Vec<PathBuf> = entries.filter(is_step).collect();
+    let is_step = |e: &fs::DirEntry| e.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit());
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    // The type of an entry is that of a link, not of what it points to.
+    let folders = entries.filter(|e| is_step(e) && e.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut all: Vec<PathBuf> = folders.map(|e| e.path()).collect();
     all.sort();
     all
 }
 
-/// Removes what a killed run left half-written.
-pub fn clean(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(".draft-") {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// The newest checkpoint that is whole, and why newer ones were not used.
+/// The newest checkpoint that is whole and finite, and why newer ones were not used.
 pub fn newest(folder: &Path, model: &str) -> Result<(PathBuf, Manifest, Snapshot, Vec<String>), Error> {
     let mut reasons = Vec::new();
     for place in list(folder).into_iter().rev() {
@@ -174,53 +220,82 @@ pub fn newest(folder: &Path, model: &str) -> Result<(PathBuf, Manifest, Snapshot
         }
     }
     if reasons.is_empty() {
-        reasons.push("there is none: the run ended before its first".into());
+        reasons.push("there is none: the run ended before its first checkpoint".into());
     }
     Err(Error::NoCheckpoint { path: folder.to_path_buf(), reasons: reasons.join("\n") })
 }
 
-/// Reads a checkpoint, if every byte of it is as it was written and the model is the one that made it.
+/// Reads a checkpoint, if every byte of it is as it was written, the model is the one that made it and its numbers are finite.
 pub fn read(place: &Path, model: &str) -> Result<(Manifest, Snapshot), Error> {
-    let load = |name: &str| fs::read(place.join(name)).map_err(|e| Error::file(place.join(name), e));
-    let sums = String::from_utf8_lossy(&load(SUMS)?).into_owned();
-    let checked = |name: &str| -> Result<Vec<u8>, Error> {
-        let bytes = load(name)?;
-        let wanted = sums.lines().find_map(|line| line.strip_suffix(&format!("  {name}")));
-        match wanted {
-            Some(sum) if sum == sha256(&bytes) => Ok(bytes),
-            Some(_) => Err(Error::file(place.join(name), "it is not as it was written: it was cut off or edited")),
-            None => Err(Error::file(place.join(SUMS), format!("it says nothing about `{name}`"))),
+    let (manifest, snapshot) = read_any(place, model)?;
+    finite(place, &snapshot.learnt)?;
+    Ok((manifest, snapshot))
+}
+
+/// The bytes of a file, if they have the checksum that was written with them.
+fn checked(place: &Path, name: &str) -> Result<Vec<u8>, Error> {
+    let (sums, bytes) = (disk::read(&place.join(SUMS))?, disk::read(&place.join(name))?);
+    let sums = String::from_utf8_lossy(&sums);
+    match sums.lines().find_map(|line| line.strip_suffix(&format!("  {name}"))) {
+        Some(sum) if sum == sha256(&bytes) => Ok(bytes),
+        Some(_) => Err(Error::damaged(place.join(name), "it is not as it was written: it was cut off or edited")),
+        None => Err(Error::damaged(place.join(SUMS), format!("it says nothing about `{name}`"))),
+    }
+}
+
+fn read_manifest(place: &Path) -> Result<Manifest, Error> {
+    let json = checked(place, MANIFEST)?;
+    let bad = |e: serde_json::Error| Error::damaged(place.join(MANIFEST), e);
+    let value: serde_json::Value = serde_json::from_slice(&json).map_err(bad)?;
+    match value["format"].as_u64() {
+        Some(format) if (OLDEST..=FORMAT).contains(&format) => serde_json::from_slice(&json).map_err(bad),
+        format => {
+            let format = format.map_or("unknown".into(), |f| f.to_string());
+            let version = value["version"].as_str().unwrap_or("another version");
+            let told = format!("wmc {version} wrote it: its format is {format}, and this program reads {OLDEST} to {FORMAT}");
+            Err(Error::damaged(place, told))
         }
-    };
-    let json = checked(MANIFEST)?;
-    let format = serde_json::from_slice::<serde_json::Value>(&json).ok().and_then(|v| v.get("format")?.as_u64());
-    if format != Some(u64::from(FORMAT)) {
-        let told =
-            format!("its format is {}, and this program reads {FORMAT}", format.map_or("unknown".into(), |f| f.to_string()));
-        return Err(Error::file(place, told));
     }
-    let manifest: Manifest = serde_json::from_slice(&json).map_err(|e| Error::file(place.join(MANIFEST), e))?;
+}
+
+/// How far the newest checkpoint has come whose manifest is whole, its tensors aside.
+pub fn reached(folder: &Path) -> Option<Counters> {
+    list(folder).iter().rev().find_map(|place| read_manifest(place).ok()).map(|manifest| manifest.counters)
+}
+
+fn read_any(place: &Path, model: &str) -> Result<(Manifest, Snapshot), Error> {
+    let manifest = read_manifest(place)?;
     if manifest.model != model {
-        return Err(Error::file(place, "it was made by another model, for another task or with other sizes"));
+        return Err(Error::damaged(place, "it was made by another model, for another task or with other sizes"));
     }
-    let bad = |e: safetensors::SafeTensorError| Error::file(place, e);
-    let (learnt, world) = (checked(LEARNT)?, checked(WORLD)?);
+    let bad = |e: safetensors::SafeTensorError| Error::damaged(place, e);
+    let (learnt, world) = (checked(place, LEARNT)?, checked(place, WORLD)?);
     let learnt = SafeTensors::deserialize(&learnt).map_err(bad)?;
     let world = SafeTensors::deserialize(&world).map_err(bad)?;
-    let state = |file: &SafeTensors<'_>, wanted: &dyn Fn(&str) -> bool| -> State {
+    let numbers = |file: &SafeTensors<'_>, name: &str, dtype: Dtype| -> Result<Vec<u8>, Error> {
+        let tensor = file.tensor(name).map_err(bad)?;
+        if tensor.dtype() != dtype {
+            let told = format!("`{name}` has numbers of type {:?} and should have {dtype:?}", tensor.dtype());
+            return Err(Error::damaged(place, told));
+        }
+        Ok(tensor.data().to_vec())
+    };
+    let state = |file: &SafeTensors<'_>, wanted: &dyn Fn(&str) -> bool| -> Result<State, Error> {
         let tensors = file.tensors().into_iter().filter(|(name, _)| wanted(name));
-        tensors
-            .map(|(name, view)| (name, Tensor { shape: view.shape().to_vec(), data: each(view.data(), f32::from_le_bytes) }))
-            .collect()
+        let tensor = |(name, view): (String, TensorView<'_>)| {
+            let data = each(&numbers(file, &name, Dtype::F32)?, f32::from_le_bytes);
+            Ok((name, Tensor { shape: view.shape().to_vec(), data }))
+        };
+        tensors.map(tensor).collect()
     };
     let snapshot = Snapshot {
         counters: manifest.counters.clone(),
-        learnt: state(&learnt, &|_| true),
-        memory: state(&world, &|name| name.starts_with("carry.")),
-        environment: each(world.tensor("environment").map_err(bad)?.data(), f64::from_le_bytes),
+        learnt: state(&learnt, &|_| true)?,
+        memory: state(&world, &|name| name.starts_with("carry."))?,
+        environment: each(&numbers(&world, "environment", Dtype::F64)?, f64::from_le_bytes),
         experience: Stored {
-            rows: each(world.tensor("experience.rows").map_err(bad)?.data(), f32::from_le_bytes),
-            places: each(world.tensor("experience.places").map_err(bad)?.data(), u32::from_le_bytes),
+            rows: each(&numbers(&world, "experience.rows", Dtype::F32)?, f32::from_le_bytes),
+            places: each(&numbers(&world, "experience.places", Dtype::U32)?, u32::from_le_bytes),
             total: manifest.seen,
         },
     };
@@ -235,11 +310,13 @@ fn each<T, const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
 pub fn manifest(snapshot: &Snapshot, model: &str, instruction_set: &str, log: u64) -> Manifest {
     Manifest {
         format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").into(),
         model: model.into(),
         instruction_set: instruction_set.into(),
         log,
         counters: snapshot.counters.clone(),
         seen: snapshot.experience.total,
         seconds: 0.0,
+        means: Means::default(),
     }
 }

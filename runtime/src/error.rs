@@ -50,6 +50,9 @@ pub enum Error {
     Untold,
     #[error("{}: {reason}", path.display())]
     File { path: PathBuf, reason: String },
+    /// A file or folder of a run is not what this program wrote.
+    #[error("{}: {reason}", path.display())]
+    Damaged { path: PathBuf, reason: String },
     #[error("`{}` is no run: {reason}", path.display())]
     NoRun { path: PathBuf, reason: String },
     #[error("`{}` is being trained by another process", path.display())]
@@ -63,5 +66,9 @@ pub enum Error {
 impl Error {
     pub(crate) fn file(path: impl Into<PathBuf>, reason: impl std::fmt::Display) -> Error {
         Error::File { path: path.into(), reason: reason.to_string() }
+    }
+
+    pub(crate) fn damaged(path: impl Into<PathBuf>, reason: impl std::fmt::Display) -> Error {
+        Error::Damaged { path: path.into(), reason: reason.to_string() }
     }
 }

@@ -12,6 +12,7 @@
 //! | [`actor`], [`learner`] | the two sides of an agent |
 //! | [`train`] | the loop |
 //! | [`run`], [`checkpoint`], [`records`] | what is on the disk |
+//! | [`disk`], [`numbers`] | the file layer, and JSON for numbers that are not finite |
 //! | [`diagnose`] | what a model says about itself, along episodes |
 //! | [`doctor`] | what the machine has |
 //! | [`policy`] | a trained model as a library |
@@ -22,10 +23,12 @@ pub mod checkpoint;
 mod context;
 pub mod device;
 pub mod diagnose;
+pub mod disk;
 pub mod doctor;
 mod error;
 pub mod experience;
 pub mod learner;
+pub mod numbers;
 pub mod policy;
 pub mod program;
 pub mod records;

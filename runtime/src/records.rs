@@ -15,14 +15,25 @@ use crate::train::Evaluation;
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Line {
     /// An episode of the training ended.
-    Episode { step: u64, r#return: f64 },
+    Episode {
+        step: u64,
+        #[serde(with = "crate::numbers")]
+        r#return: f64,
+    },
     /// Means of losses, objectives and metrics over the updates since the last such line.
-    Losses { step: u64, updates: u64, means: Vec<(String, f64)> },
+    Losses {
+        step: u64,
+        updates: u64,
+        #[serde(with = "crate::numbers")]
+        means: Vec<(String, f64)>,
+    },
     Evaluation {
         #[serde(flatten)]
         evaluation: Evaluation,
+        #[serde(with = "crate::numbers")]
         mean: f64,
         /// The area under the curve so far, divided by the steps.
+        #[serde(with = "crate::numbers")]
         auc: f64,
         /// Of training up to here, what came between a stop and a resumption left out.
         seconds: f64,

@@ -84,7 +84,7 @@ fn goes_wrong(config: Config) -> String {
         if trainer.step().is_multiple_of(10) {
             let snapshot = trainer.save().unwrap();
             let manifest = checkpoint::manifest(&snapshot, "m", trainer.computes_with(), 0);
-            checkpoint::write(folder.path(), &manifest, &snapshot).unwrap();
+            checkpoint::write(folder.path(), &manifest, &snapshot, 2).unwrap();
             saved = Some(snapshot);
         }
     };

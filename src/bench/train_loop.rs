@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use dsl::hir::Source;
 use dsl::source::Sources;
 use runtime::Error;
+use runtime::checkpoint::KEEP;
 use runtime::run::Run;
 use runtime::train::{Times, Trainer};
 use serde::Serialize;
@@ -14,7 +15,7 @@ use crate::cli::{Train, TrainLoop};
 use crate::commands::help_for;
 use crate::commands::train::prepare;
 use crate::output::{Exit, Output};
-use crate::train::journal::Journal;
+use crate::train::journal::{Journal, Resumed};
 
 /// Decisions of the model before the measured ones: first calls are slower.
 const WARM: u64 = 10;
@@ -78,6 +79,7 @@ pub(super) fn run(arguments: &TrainLoop, out: &mut Output) -> Exit {
         set: arguments.set.clone(),
         until: None,
         save_every: None,
+        keep: None,
         computed: arguments.computed.clone(),
         quiet: true,
         json: false,
@@ -118,7 +120,7 @@ fn measure(run: &mut Run, arguments: &TrainLoop) -> Result<Document, Error> {
     let train = &mut run.config.train;
     (train.seed_steps, train.steps, train.eval_every) = (fill, end + 1, end + 1);
     let mut trainer = Trainer::new(run.config.clone())?;
-    let mut journal = Journal::open(run, 0, 0.0, end + 1)?;
+    let mut journal = Journal::open(run, &Resumed::default(), end + 1, KEEP)?;
     let mut until = |trainer: &mut Trainer, step: u64| -> Result<Reading, Error> {
         while trainer.step() < step {
             let report = trainer.advance()?;

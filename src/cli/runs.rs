@@ -1,5 +1,6 @@
 //! Arguments of the commands that train models and use what they learnt.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -55,6 +56,10 @@ pub(crate) struct Train {
     /// Decisions between checkpoints; otherwise one at every evaluation
     #[arg(long, value_name = "STEPS")]
     pub(crate) save_every: Option<u64>,
+
+    /// Checkpoints to keep beside the best one [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) keep: Option<NonZeroUsize>,
 
     #[command(flatten)]
     pub(crate) computed: Computed,

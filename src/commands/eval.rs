@@ -4,6 +4,7 @@ use std::path::Path;
 
 use runtime::Error;
 use runtime::diagnose::Moment;
+use runtime::numbers::value as number;
 use runtime::run::Run;
 use runtime::tasks::Perturbation;
 use runtime::train::{Evaluation, Evaluator, Snapshot};
@@ -112,7 +113,7 @@ pub(super) fn evaluate(
 fn say(run: &Run, change: Option<Perturbation>, evaluation: &Evaluation, json: bool, out: &mut Output) {
     let change = change.map_or("nominal".to_string(), |c| c.to_string());
     if json {
-        let line = serde_json::json!({ "task": run.config.task, "change": change, "step": evaluation.step, "mean": evaluation.mean(), "returns": evaluation.returns });
+        let line = serde_json::json!({ "task": run.config.task, "change": change, "step": evaluation.step, "mean": number(evaluation.mean()), "returns": evaluation.returns.iter().copied().map(number).collect::<Vec<_>>() });
         out.say(format!("{line}\n"));
         return;
     }

@@ -130,7 +130,7 @@ fn newest(run: &Run, out: &mut Output) -> Option<(Manifest, Snapshot)> {
             Some((manifest, snapshot))
         }
         Err(error) => {
-            out.error(&error.to_string(), "`wmc train --resume RUN` trains it on, from the start if it must");
+            out.error(&error.to_string(), "train the run anew with `wmc train MODEL --out OTHER`");
             None
         }
     }
@@ -146,6 +146,9 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
             format!("at {name}:{}:{}; the last checkpoint is as it was", at.line, at.column)
         }
         Error::NotFinite { .. } => "a smaller learning rate or a gradient clip may help; the last checkpoint is as it was".into(),
+        Error::Damaged { .. } => {
+            "checkpoints that are whole are as they were: `wmc train --resume RUN` uses the newest of them".into()
+        }
         Error::File { .. } => "free some space, or choose another folder; what was saved before is as it was".into(),
         Error::Task(TaskError::NotFinite { .. }) => "the task is at fault; the last checkpoint is as it was".into(),
         Error::Task(TaskError::Mujoco(_)) => "`wmc doctor` says what is missing".into(),

@@ -1,5 +1,6 @@
 //! `wmc rollout`: what a trained model imagines against what happens, by its own metrics.
 
+use runtime::numbers::value as number;
 use runtime::train::Evaluation;
 
 use crate::cli::Rollout;
@@ -22,7 +23,7 @@ pub(crate) fn run(arguments: &Rollout, out: &mut Output) -> Exit {
     }
     if arguments.of.json {
         let metrics: serde_json::Map<String, serde_json::Value> =
-            evaluation.metrics.iter().map(|(n, x)| (n.clone(), serde_json::Value::from(x.clone()))).collect();
+            evaluation.metrics.iter().map(|(n, x)| (n.clone(), x.iter().map(|x| number(f64::from(*x))).collect())).collect();
         out.say(format!("{}\n", serde_json::json!({ "step": evaluation.step, "metrics": metrics })));
         return Exit::Fine;
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use runtime::checkpoint;
+use runtime::numbers::value as number;
 use runtime::records::{self, Line};
 use runtime::run::Run;
 
@@ -74,7 +75,7 @@ fn row(folder: &Path) -> Result<serde_json::Value, runtime::Error> {
         "seed": run.started.seed,
         "step": saved.unwrap_or(0),
         "of": run.config.train.steps,
-        "return": last.map(|(mean, _)| mean),
-        "auc": last.map(|(_, auc)| auc),
+        "return": last.map(|(mean, _)| number(mean)),
+        "auc": last.map(|(_, auc)| number(auc)),
     }))
 }

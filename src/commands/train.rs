@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dsl::hir::Model;
 use runtime::Error;
 use runtime::checkpoint;
+use runtime::disk;
 use runtime::program::Compute;
 use runtime::run::{Run, Started, Texts};
 use runtime::tasks::mujoco::described;
@@ -17,7 +18,7 @@ use crate::cli::{Sizes, Train};
 use crate::commands::{help_for, one_model, open_run};
 use crate::files;
 use crate::output::{Exit, Output};
-use crate::train::journal::Journal;
+use crate::train::journal::{Journal, Resumed};
 use crate::train::view::{View, Voice};
 
 pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
@@ -160,9 +161,10 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
     if arguments.resume.is_some() && !arguments.set.is_empty() {
         run.keep(&arguments.set)?;
     }
-    checkpoint::clean(&run.checkpoints());
+    disk::discard_drafts(&run.checkpoints());
+    disk::discard_drafts(&run.folder);
     let mut trainer = Trainer::new(run.config.clone())?;
-    let (mut log, mut seconds) = (0, 0.0);
+    let mut from = Resumed::default();
     if arguments.resume.is_some() {
         match run.newest() {
             Ok((place, manifest, snapshot, unused)) => {
@@ -172,7 +174,8 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
                     out.tell(format!("warning: it was trained with {was} and goes on with {is}: other bits\n"));
                 }
                 trainer.restore(&snapshot)?;
-                (log, seconds) = (manifest.log, manifest.seconds);
+                checkpoint::note_best(&run.checkpoints(), &snapshot.counters)?;
+                from = Resumed { log: manifest.log, seconds: manifest.seconds, means: manifest.means };
                 if voice == Voice::People {
                     out.tell(format!("going on from step {} ({})\n", trainer.step(), place.display()));
                 }
@@ -184,7 +187,7 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
         }
     }
     let save_every = arguments.save_every.unwrap_or(run.config.train.eval_every).max(1);
-    let mut journal = Journal::open(run, log, seconds, save_every)?;
+    let mut journal = Journal::open(run, &from, save_every, arguments.keep.map_or(checkpoint::KEEP, usize::from))?;
     let until = arguments.until.unwrap_or(u64::MAX);
     let view = View::new(voice, run.config.train.steps.min(until), trainer.step());
     let first_step = trainer.step();

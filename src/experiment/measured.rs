@@ -20,7 +20,9 @@ pub(crate) const FRAMES: &str = "keyframes.svg";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub(crate) change: String,
+    #[serde(with = "runtime::numbers")]
     pub(crate) mean: f64,
+    #[serde(with = "runtime::numbers")]
     pub(crate) returns: Vec<f64>,
 }
 
@@ -36,13 +38,15 @@ pub(crate) struct Tested {
 pub(crate) struct Seen {
     pub(crate) step: u64,
     /// The mean over its episodes.
-    #[serde(rename = "return")]
+    #[serde(rename = "return", with = "runtime::numbers")]
     pub(crate) gained: f64,
     /// The area under the curve so far.
+    #[serde(with = "runtime::numbers")]
     pub(crate) auc: f64,
     /// Of training so far, over all resumptions.
     pub(crate) hours: f64,
     /// The model's metrics; of those along an index the mean.
+    #[serde(with = "runtime::numbers")]
     pub(crate) metrics: BTreeMap<String, f64>,
 }
 

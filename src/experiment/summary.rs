@@ -12,7 +12,9 @@ use super::measured::{Measured, Seen};
 /// A mean with the standard deviation of the sample (n - 1); none for a single number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Figure {
+    #[serde(with = "runtime::numbers")]
     pub(crate) mean: f64,
+    #[serde(with = "runtime::numbers")]
     pub(crate) std: Option<f64>,
     pub(crate) n: usize,
 }

@@ -45,7 +45,8 @@ impl Curve {
             values.push(*value);
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
-            Some(Point { at: *at, least, mean, most })
+            // What is not finite has no place on the axis.
+            mean.is_finite().then_some(Point { at: *at, least, mean, most })
         };
         Curve { name, points: first.iter().filter_map(point).collect() }
     }

@@ -6,18 +6,29 @@ use runtime::Error;
 use runtime::checkpoint;
 use runtime::records::{Line, Records};
 use runtime::run::Run;
-use runtime::train::{Report, Trainer, area};
+use runtime::train::{Means, Report, Trainer, area};
 
 use crate::figures::lines::{Curve, LEARNING, draw};
 
 /// Decisions between two lines of losses.
 const LOSSES_EVERY: u64 = 100;
 
+/// Where the log stands when a run starts or goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Resumed {
+    /// Bytes of the log.
+    pub(crate) log: u64,
+    /// Seconds of training before.
+    pub(crate) seconds: f64,
+    pub(crate) means: Means,
+}
+
 pub(crate) struct Journal<'r> {
     run: &'r Run,
     records: Records,
     means: Means,
     save_every: u64,
+    keep: usize,
     started: Instant,
     /// What the training took before.
     before: f64,
@@ -25,11 +36,11 @@ pub(crate) struct Journal<'r> {
 }
 
 impl<'r> Journal<'r> {
-    /// Goes on with the log from its byte `from` on, after so many seconds of training.
-    pub(crate) fn open(run: &'r Run, from: u64, before: f64, save_every: u64) -> Result<Journal<'r>, Error> {
-        let records = Records::open(&run.folder, from)?;
+    /// Goes on with the log from where a checkpoint left it.
+    pub(crate) fn open(run: &'r Run, from: &Resumed, save_every: u64, keep: usize) -> Result<Journal<'r>, Error> {
+        let records = Records::open(&run.folder, from.log)?;
         let (started, spent) = (Instant::now(), Duration::ZERO);
-        Ok(Journal { run, records, means: Means::default(), save_every, started, before, spent })
+        Ok(Journal { run, records, means: from.means.clone(), save_every, keep, started, before: from.seconds, spent })
     }
 
     /// Seconds of training, over all resumptions.
@@ -46,7 +57,7 @@ impl<'r> Journal<'r> {
     pub(crate) fn decided(&mut self, trainer: &mut Trainer, report: Report) -> Result<Vec<Line>, Error> {
         let start = Instant::now();
         if report.updated {
-            self.means.add(trainer);
+            self.means.add(trainer.losses());
         }
         let step = trainer.step();
         let mut lines = Vec::new();
@@ -67,7 +78,8 @@ impl<'r> Journal<'r> {
         if evaluated {
             self.curve(trainer)?;
         }
-        if step.is_multiple_of(self.save_every) || trainer.done() {
+        // The best one is kept, so it is written even where no checkpoint is due.
+        if step.is_multiple_of(self.save_every) || trainer.done() || (evaluated && trainer.is_best()) {
             self.save(trainer)?;
         }
         self.spent += start.elapsed();
@@ -88,30 +100,7 @@ impl<'r> Journal<'r> {
         let snapshot = trainer.save()?;
         let mut manifest = checkpoint::manifest(&snapshot, &self.run.fingerprint, trainer.computes_with(), log);
         manifest.seconds = self.seconds();
-        checkpoint::write(&self.run.checkpoints(), &manifest, &snapshot).map(|_| ())
-    }
-}
-
-/// Means of what updates showed since the last line of the log.
-#[derive(Debug, Default)]
-struct Means {
-    sums: Vec<(String, f64)>,
-    count: u32,
-}
-
-impl Means {
-    fn add(&mut self, trainer: &Trainer) {
-        for (i, (name, x)) in trainer.losses().enumerate() {
-            match self.sums.get_mut(i) {
-                Some((_, sum)) => *sum += f64::from(x),
-                None => self.sums.push((name.to_string(), f64::from(x))),
-            }
-        }
-        self.count += 1;
-    }
-
-    fn take(&mut self) -> Option<Vec<(String, f64)>> {
-        let Means { sums, count } = std::mem::take(self);
-        (count > 0).then(|| sums.into_iter().map(|(name, sum)| (name, sum / f64::from(count))).collect())
+        manifest.means = self.means.clone();
+        checkpoint::write(&self.run.checkpoints(), &manifest, &snapshot, self.keep).map(|_| ())
     }
 }

@@ -21,8 +21,10 @@ pub struct Evaluation {
     /// Decisions of the training so far.
     pub step: u64,
     /// Of each episode.
+    #[serde(with = "crate::numbers")]
     pub returns: Vec<f64>,
     /// The model's metrics; those along an index have several numbers.
+    #[serde(with = "crate::numbers")]
     pub metrics: Vec<(String, Vec<f32>)>,
 }
 

@@ -19,5 +19,5 @@ mod trainer;
 pub use config::{Change, Config, Own, sizes_of, task_of};
 pub use evaluator::{Evaluation, Evaluator, area};
 pub use latency::Latencies;
-pub use snapshot::{Counters, Snapshot};
+pub use snapshot::{Counters, Means, Snapshot};
 pub use trainer::{Report, Times, Trainer};

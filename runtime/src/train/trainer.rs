@@ -115,6 +115,11 @@ impl Trainer {
         &self.counters.evaluations
     }
 
+    /// Whether the evaluation at this step has the highest return so far.
+    pub fn is_best(&self) -> bool {
+        self.counters.is_best()
+    }
+
     pub fn times(&self) -> Times {
         self.times
     }
