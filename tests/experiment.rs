@@ -194,7 +194,10 @@ fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
         let tested = format!("| pendulum_swingup | Starter & Co | {steps} | mass=0.7 | 7.50 ± 0.25 |");
         assert!(told.contains(&tested), "{told}");
     }
-    assert!(told.contains("--protocol first --seed 2 --dim") && told.contains("--until 30    # Starter & Co: 30 of 60"), "{told}");
+    assert!(
+        told.contains("--protocol first --seed 2 --dim") && told.contains("--until 30    # Starter & Co: 30 of 60"),
+        "{told}"
+    );
     // After the same decisions: both seeds at 30, one at 60.
     let equal = told.split("## At equal decisions").nth(1).unwrap();
     assert!(equal.contains("| task | method | 30 | 60 |"), "{told}");

@@ -1,35 +1,42 @@
 //! The folder of a run: the model's text, what it was started with, its log and its checkpoints.
 //!
 //! ```text
-//! run.json            what was started: task, sizes, settings, seed
+//! run.json            the run's identity with its fingerprint, and a list of its starts
 //! model/              the `.wm` files, as they were
 //! log.jsonl           episodes, losses, evaluations
 //! events.out.tfevents.*
 //! checkpoints/000000005000/
+//! checkpoints/best    the name of the checkpoint with the highest return
 //! ```
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use dsl::source::Sources;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::checkpoint::{self, Manifest, sha256};
+use crate::disk;
 use crate::policy::Policy;
+use crate::records::{Line, Log};
 use crate::tasks::mujoco::described;
 use crate::train::{Config, Snapshot};
 
-const FORMAT: u32 = 1;
+/// The format that is written. Format 1 has neither a fingerprint nor starts.
+const FORMAT: u64 = 2;
+const RUN: &str = "run.json";
 
-/// What a run was started with.
+/// What a run is. Runs with the same identity compute the same numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Started {
-    pub format: u32,
+pub struct Identity {
     /// The main file in `model/`.
     pub file: String,
     pub model: String,
+    /// The fingerprint of the model's texts at these sizes, as checkpoints have it.
+    #[serde(default)]
+    pub text: String,
     pub task: String,
     /// The `tasks` block that it was started under; runs of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,6 +44,30 @@ pub struct Started {
     pub dims: Vec<(String, u64)>,
     pub set: Vec<(String, String)>,
     pub seed: u64,
+}
+
+/// When and how a run was started or resumed. Nothing that is computed depends on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// UTC, as `2026-01-31T12:00:00Z`.
+    pub date: String,
+    /// The version of wmc, and the commit that it was built from.
+    pub version: String,
+    pub commit: String,
+    pub host: String,
+    pub device: String,
+    pub threads: usize,
+    pub command: String,
+}
+
+/// `run.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Record {
+    format: u64,
+    identity: Identity,
+    /// Of the identity.
+    fingerprint: String,
+    starts: Vec<Start>,
 }
 
 /// The text of a model, with the files that it uses.
@@ -52,11 +83,14 @@ pub struct Texts {
 #[derive(Debug)]
 pub struct Run {
     pub folder: PathBuf,
-    pub started: Started,
+    pub identity: Identity,
+    pub starts: Vec<Start>,
     /// What tells this model from others.
     pub fingerprint: String,
     pub config: Config,
     pub sources: Sources,
+    /// The checkpoint that the path named, instead of the newest.
+    chosen: Option<PathBuf>,
 }
 
 /// What tells a model at its sizes from others: its texts, the ones that it uses in order of their names.
@@ -72,95 +106,162 @@ pub fn fingerprint(
     sha256(parts.join("\0").as_bytes())
 }
 
-impl Started {
+impl Identity {
     /// The name of the protocol. Runs that do not say used what is called `long` now.
     pub fn protocol(&self) -> &str {
         self.protocol.as_deref().unwrap_or("long")
     }
 
-    pub fn new(file: &str, config: &Config, dims: Vec<(String, u64)>, set: Vec<(String, String)>) -> Started {
+    pub fn new(file: &str, config: &Config, dims: Vec<(String, u64)>, set: Vec<(String, String)>) -> Identity {
         let (model, task) = (config.model.name.clone(), config.task.clone());
         let protocol = Some(config.protocol.clone());
-        Started { format: FORMAT, file: file.into(), model, task, protocol, dims, set, seed: config.seed }
+        Identity { file: file.into(), model, text: String::new(), task, protocol, dims, set, seed: config.seed }
     }
+}
+
+/// The fingerprint of an identity as it is in the file, so that a later version may know more fields.
+fn fingerprint_of(identity: &serde_json::Value) -> String {
+    sha256(identity.to_string().as_bytes())
+}
+
+impl Record {
+    fn parse(json: &str) -> Result<Record, String> {
+        let value: serde_json::Value = serde_json::from_str(json).map_err(|e| format!("run.json: {e}"))?;
+        match value["format"].as_u64() {
+            Some(1) => {
+                let fingerprint = fingerprint_of(&value);
+                let identity: Identity = serde_json::from_value(value).map_err(|e| format!("run.json: {e}"))?;
+                Ok(Record { format: FORMAT, identity, fingerprint, starts: Vec::new() })
+            }
+            Some(FORMAT) if value["fingerprint"].as_str() != Some(&fingerprint_of(&value["identity"])) => {
+                Err("run.json was edited: its identity does not have its fingerprint".into())
+            }
+            Some(FORMAT) => serde_json::from_value(value).map_err(|e| format!("run.json: {e}")),
+            format => {
+                let format = format.map_or("unknown".into(), |f| f.to_string());
+                let start = value["starts"].as_array().and_then(|all| all.last());
+                let version = start.and_then(|start| start["version"].as_str()).unwrap_or("another version");
+                Err(format!("wmc {version} wrote it: its format is {format}, and this program reads 1 to {FORMAT}"))
+            }
+        }
+    }
+}
+
+/// Refuses a run folder with a link in it: reading or writing it could touch files elsewhere.
+fn no_links(folder: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(folder).map_err(|e| Error::file(folder, e))? {
+        let entry = entry.map_err(|e| Error::file(folder, e))?;
+        disk::no_link(&entry.path())?;
+        // The files of a checkpoint are looked at when it is read.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            no_links(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 impl Run {
     /// Makes the folder of a new run, which must not be there.
-    pub fn create(folder: &Path, started: &Started, texts: &Texts) -> Result<Run, Error> {
+    pub fn create(folder: &Path, identity: &Identity, texts: &Texts) -> Result<Run, Error> {
         let model = folder.join("model");
         fs::create_dir_all(folder.join("checkpoints")).map_err(|e| Error::file(folder, e))?;
         fs::create_dir_all(&model).map_err(|e| Error::file(&model, e))?;
-        let put = |path: PathBuf, text: &str| fs::write(&path, text).map_err(|e| Error::file(path, e));
-        put(model.join(&texts.file), &texts.text)?;
+        disk::write_synced(&model.join(&texts.file), texts.text.as_bytes())?;
         for (name, text) in &texts.imports {
-            put(model.join(format!("{name}.wm")), text)?;
+            disk::write_synced(&model.join(format!("{name}.wm")), text.as_bytes())?;
         }
-        let json = serde_json::to_string_pretty(started).map_err(|e| Error::file(folder, e))?;
-        put(folder.join("run.json"), &(json + "\n"))?;
-        Run::open(folder)
+        disk::sync_folder(&model)?;
+        let mut run = Run::load(folder, identity.clone(), Vec::new())?;
+        run.identity.text = run.fingerprint.clone();
+        // Last, so that a folder with a run.json is whole.
+        run.write()?;
+        Ok(run)
     }
 
-    /// Opens the folder of a run; a checkpoint's own folder will do.
+    /// Opens the folder of a run. `RUN/checkpoints/000000005000` and `RUN/checkpoints/best` choose a checkpoint.
     pub fn open(path: &Path) -> Result<Run, Error> {
         let no_run = |reason: String| Error::NoRun { path: path.to_path_buf(), reason };
-        let is_run = |folder: &&Path| folder.join("run.json").is_file();
+        let is_run = |folder: &&Path| folder.join(RUN).is_file();
         let Some(folder) = path.ancestors().take(3).find(is_run) else {
-            return Err(no_run(if path.exists() { "there is no run.json in it".into() } else { "it is not there".into() }));
+            let told = "there is no run.json in it: another folder, or a run that was killed while it was created";
+            return Err(no_run(if path.exists() { told.into() } else { "it is not there".into() }));
         };
-        let json = fs::read_to_string(folder.join("run.json")).map_err(|e| Error::file(folder.join("run.json"), e))?;
-        let started: Started = serde_json::from_str(&json).map_err(|e| no_run(format!("run.json: {e}")))?;
-        if started.format != FORMAT {
-            return Err(no_run(format!("its format is {}, and this program reads {FORMAT}", started.format)));
+        no_links(folder)?;
+        let record = Record::parse(&disk::read_text(&folder.join(RUN))?).map_err(no_run)?;
+        let mut run = Run::load(folder, record.identity, record.starts)?;
+        if run.identity.text.is_empty() {
+            run.identity.text = run.fingerprint.clone();
         }
-        let file = folder.join("model").join(&started.file);
-        let text = fs::read_to_string(&file).map_err(|e| Error::file(&file, e))?;
+        if path.ancestors().nth(2) == Some(folder) {
+            let chosen = if path.ends_with("best") { checkpoint::best(&run.checkpoints()) } else { Some(path.to_path_buf()) };
+            run.chosen = Some(chosen.ok_or_else(|| no_run("no checkpoint has been evaluated".into()))?);
+        }
+        Ok(run)
+    }
+
+    fn load(folder: &Path, identity: Identity, starts: Vec<Start>) -> Result<Run, Error> {
+        let no_run = |reason: String| Error::NoRun { path: folder.to_path_buf(), reason };
+        let is_name = matches!(Path::new(&identity.file).components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
+        if !is_name {
+            return Err(no_run(format!("its model is `{}`, which is no name of a file in `model`", identity.file)));
+        }
+        let text = disk::read_text(&folder.join("model").join(&identity.file))?;
         let mut folders = dsl::folders::Folders::default();
         folders.add(&folder.join("model"), folder.join("model")).map_err(|e| Error::file(folder.join("model"), e))?;
-        let mut options = dsl::Options {
-            dims: started.dims.clone(),
-            task: Some(started.task.clone()),
-            protocol: started.protocol.clone(),
-            model: Some(started.model.clone()),
-        };
-        let described = described::path(&started.task);
+        let (task, model) = (Some(identity.task.clone()), Some(identity.model.clone()));
+        let mut options = dsl::Options { dims: identity.dims.clone(), task, protocol: identity.protocol.clone(), model };
+        let described = described::path(&identity.task);
         if described.is_some() {
             (options.task, options.protocol) = (None, None);
         }
-        let mut checked = dsl::check(&started.file, &text, &folders, &options);
+        let mut checked = dsl::check(&identity.file, &text, &folders, &options);
         if checked.has_errors() {
             let first = checked.diagnostics.iter().find(|d| d.is_error()).map_or(String::new(), |d| d.message.clone());
             return Err(no_run(format!("its model has errors: {first}")));
         }
         if checked.models.is_empty() {
-            return Err(no_run(format!("there is no model `{}` in it", started.model)));
+            return Err(no_run(format!("there is no model `{}` in it", identity.model)));
         }
         let mut others: Vec<String> = folders.into_imports().into_values().map(|import| import.text).collect();
         if let Some(path) = described {
-            others.extend(described::texts(&started.task, path)?);
+            others.extend(described::texts(&identity.task, path)?);
         }
-        let fingerprint = fingerprint(&started.model, &started.task, &started.dims, text, others.into_iter());
-        let mut config = Config::new(checked.models.remove(0), &started.task, started.seed)?;
-        for (name, value) in &started.set {
+        let fingerprint = fingerprint(&identity.model, &identity.task, &identity.dims, text, others.into_iter());
+        let mut config = Config::new(checked.models.remove(0), &identity.task, identity.seed)?;
+        for (name, value) in &identity.set {
             config.set(name, value)?;
         }
-        Ok(Run { folder: folder.to_path_buf(), started, fingerprint, config, sources: checked.sources })
+        let (folder, sources) = (folder.to_path_buf(), checked.sources);
+        Ok(Run { folder, identity, starts, fingerprint, config, sources, chosen: None })
     }
 
-    /// Remembers settings that were changed on the way.
-    pub fn keep(&mut self, set: &[(String, String)]) -> Result<(), Error> {
-        self.started.set.retain(|(name, _)| !set.iter().any(|(n, _)| n == name));
-        self.started.set.extend(set.iter().cloned());
-        let path = self.folder.join("run.json");
-        let json = serde_json::to_string_pretty(&self.started).map_err(|e| Error::file(&path, e))? + "\n";
-        let draft = path.with_extension("draft");
-        fs::write(&draft, json).and_then(|()| fs::rename(&draft, &path)).map_err(|e| Error::file(path, e))
+    fn write(&self) -> Result<(), Error> {
+        let path = self.folder.join(RUN);
+        let fail = |e: serde_json::Error| Error::file(&path, e);
+        let (identity, starts) = (self.identity.clone(), self.starts.clone());
+        let fingerprint = fingerprint_of(&serde_json::to_value(&identity).map_err(fail)?);
+        let record = Record { format: FORMAT, fingerprint, identity, starts };
+        disk::replace(&path, (serde_json::to_string_pretty(&record).map_err(fail)? + "\n").as_bytes())
+    }
+
+    /// Notes a start, and settings that were changed with it.
+    pub fn start(&mut self, start: Start, set: &[(String, String)]) -> Result<(), Error> {
+        if self.identity.text != self.fingerprint {
+            return Err(Error::damaged(
+                self.folder.join("model"),
+                "it was edited: it is another model than the one that was started",
+            ));
+        }
+        self.identity.set.retain(|(name, _)| !set.iter().any(|(n, _)| n == name));
+        self.identity.set.extend(set.iter().cloned());
+        self.starts.push(start);
+        self.write()
     }
 
     /// For as long as the file is held, nobody else trains this run.
-    pub fn hold(&self) -> Result<File, Error> {
+    pub fn hold(&self) -> Result<fs::File, Error> {
         let path = self.folder.join("lock");
-        let file = File::create(&path).map_err(|e| Error::file(&path, e))?;
+        let file = disk::open(&path, OpenOptions::new().create(true).truncate(false).write(true))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(Error::Busy { path: self.folder.clone() }),
@@ -174,14 +275,29 @@ impl Run {
         self.folder.join("checkpoints")
     }
 
+    /// The log, and a warning where it has lost lines.
+    pub fn log(&self) -> Result<(Vec<Line>, Option<String>), Error> {
+        let log = Log::read(&self.folder, checkpoint::reached(&self.checkpoints()).as_ref())?;
+        let told = format!("{}: {} lines of its log were lost or edited", self.folder.display(), log.lost);
+        Ok((log.lines, (log.lost > 0).then_some(told)))
+    }
+
     /// The newest checkpoint that is whole, and why newer ones were not used.
     pub fn newest(&self) -> Result<(PathBuf, Manifest, Snapshot, Vec<String>), Error> {
         checkpoint::newest(&self.checkpoints(), &self.fingerprint)
     }
 
+    /// The checkpoint that the path named, or the newest.
+    pub fn chosen(&self) -> Result<(PathBuf, Manifest, Snapshot, Vec<String>), Error> {
+        match &self.chosen {
+            Some(place) => checkpoint::read(place, &self.fingerprint).map(|(m, s)| (place.clone(), m, s, Vec::new())),
+            None => self.newest(),
+        }
+    }
+
     /// What was learnt, ready to act.
     pub fn policy(&self) -> Result<Policy, Error> {
-        let (_, manifest, snapshot, _) = self.newest()?;
+        let (_, manifest, snapshot, _) = self.chosen()?;
         let progress = manifest.counters.step as f64 / self.config.train.steps as f64;
         Policy::new(&self.config.model, &snapshot.learnt, progress, self.config.seed, self.config.compute)
     }

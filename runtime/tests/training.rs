@@ -8,7 +8,7 @@ use common::{STARTER, checked, config, ppo, starter};
 use runtime::checkpoint;
 use runtime::learner::Learner;
 use runtime::policy::Policy;
-use runtime::run::{Run, Started, Texts};
+use runtime::run::{Identity, Run, Texts};
 use runtime::tasks::TaskError;
 use runtime::train::{Config, Evaluator, Snapshot, Trainer};
 use runtime::{Error, program::Compute};
@@ -123,7 +123,7 @@ fn run_with(folder: &Path, steps: &[u64]) -> (Run, Vec<Snapshot>) {
     let dims = [("S", 4), ("H", 3), ("B", 4), ("T", 4)].map(|(n, s)| (n.to_string(), s)).to_vec();
     let set = vec![("steps".to_string(), "80".to_string()), ("seed_steps".to_string(), "20".to_string())];
     let texts = Texts { file: "starter.wm".into(), text: STARTER.into(), imports: Vec::new() };
-    let run = Run::create(folder, &Started::new("starter.wm", &config, dims, set), &texts).unwrap();
+    let run = Run::create(folder, &Identity::new("starter.wm", &config, dims, set), &texts).unwrap();
     let mut trainer = Trainer::new(run.config.clone()).unwrap();
     let snapshots = steps.iter().map(|step| {
         let snapshot = train(&mut trainer, *step);

@@ -149,8 +149,8 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
     figures.extend(drawn::expansion(&stretched));
     figures.extend(coupling.as_ref().and_then(drawn::crossings));
     let document = Document {
-        model: run.started.model.clone(),
-        task: run.started.task.clone(),
+        model: run.identity.model.clone(),
+        task: run.identity.task.clone(),
         step: snapshot.counters.step,
         episodes,
         without_action: pair(&nobody),

@@ -39,9 +39,12 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> Exit {
     bar.bar.finish_and_clear();
 
     let mut runs = Vec::new();
-    for job in jobs.iter().filter(|job| job.folder.join("log.jsonl").is_file()) {
+    for job in jobs.iter().filter(|job| job.folder.join("run.json").is_file()) {
         match Measured::read(&job.folder) {
-            Ok(measured) => runs.push((measured, Some(job.label.paper.clone()))),
+            Ok((measured, warning)) => {
+                warning.iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
+                runs.push((measured, Some(job.label.paper.clone())));
+            }
             Err(error) => out.tell(format!("warning: {error}\n")),
         }
     }

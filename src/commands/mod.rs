@@ -120,9 +120,9 @@ fn open_episodes(of: &Episodes, out: &mut Output) -> Option<Run> {
     Some(run)
 }
 
-/// The newest checkpoint of a run that is whole. None after what is wrong has been said.
+/// The checkpoint that was named, or the newest that is whole. None after what is wrong has been said.
 fn newest(run: &Run, out: &mut Output) -> Option<(Manifest, Snapshot)> {
-    match run.newest() {
+    match run.chosen() {
         Ok((place, manifest, snapshot, unused)) => {
             for reason in unused {
                 out.tell(format!("warning: {reason}; using {}\n", place.display()));

@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: &ReportPage, out: &mut Output) -> Exit {
             return Exit::Bad;
         }
     };
+    results.warnings.iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
     if results.runs.is_empty() {
         out.error("there are no runs", "name folders of runs, or a folder that has runs in it");
         return Exit::Bad;

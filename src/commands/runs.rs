@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use runtime::checkpoint;
 use runtime::numbers::value as number;
-use runtime::records::{self, Line};
+use runtime::records::Line;
 use runtime::run::Run;
 
 use crate::cli::Runs;
@@ -62,17 +62,17 @@ fn folders(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 fn row(folder: &Path) -> Result<serde_json::Value, runtime::Error> {
     let run = Run::open(folder)?;
     let saved = checkpoint::list(&run.checkpoints()).pop().and_then(|p| p.file_name()?.to_str()?.parse::<u64>().ok());
-    let lines = records::read(folder).unwrap_or_default();
+    let (lines, _) = run.log()?;
     let last = lines.iter().rev().find_map(|line| match line {
         Line::Evaluation { mean, auc, .. } => Some((*mean, *auc)),
         Line::Episode { .. } | Line::Losses { .. } => None,
     });
     Ok(serde_json::json!({
         "run": folder.display().to_string(),
-        "model": run.started.model,
-        "task": run.started.task,
-        "protocol": run.started.protocol(),
-        "seed": run.started.seed,
+        "model": run.identity.model,
+        "task": run.identity.task,
+        "protocol": run.identity.protocol(),
+        "seed": run.identity.seed,
         "step": saved.unwrap_or(0),
         "of": run.config.train.steps,
         "return": last.map(|(mean, _)| number(mean)),

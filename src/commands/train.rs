@@ -9,7 +9,7 @@ use runtime::Error;
 use runtime::checkpoint;
 use runtime::disk;
 use runtime::program::Compute;
-use runtime::run::{Run, Started, Texts};
+use runtime::run::{Identity, Run, Texts};
 use runtime::tasks::mujoco::described;
 use runtime::tasks::suite;
 use runtime::train::{Config, Trainer, sizes_of, task_of};
@@ -19,6 +19,7 @@ use crate::commands::{help_for, one_model, open_run};
 use crate::files;
 use crate::output::{Exit, Output};
 use crate::train::journal::{Journal, Resumed};
+use crate::train::start;
 use crate::train::view::{View, Voice};
 
 pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
@@ -94,10 +95,13 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, out: &mut Output) -> Optio
         config.environment(seed)?;
         let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&texts.file, &task, protocol.as_deref(), seed));
         if folder.exists() {
-            let told = "it is already there: `--resume` goes on with it, `--out` chooses another folder";
-            return Err(Error::File { path: folder, reason: told.into() });
+            let told = match folder.join("run.json").exists() {
+                true => "it is already there: `--resume` goes on with it, `--out` chooses another folder",
+                false => "it is already there, but it is no run: remove it, or choose another folder with `--out`",
+            };
+            return Err(Error::Damaged { path: folder, reason: told.into() });
         }
-        Run::create(&folder, &Started::new(&texts.file, &config, sizes.dims(), arguments.set.clone()), &texts)
+        Run::create(&folder, &Identity::new(&texts.file, &config, sizes.dims(), arguments.set.clone()), &texts)
     };
     Some(seeds.into_iter().map(create).collect())
 }
@@ -151,16 +155,14 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
     };
     let _held = run.hold()?;
     run.config.compute = compute;
-    let said = run.started.set.clone();
+    let said = run.identity.set.clone();
     for (name, value) in &arguments.set {
         let change = if said.contains(&(name.clone(), value.clone())) { None } else { Some(run.config.set(name, value)?) };
         if let (Some(change), true) = (change, voice == Voice::People) {
             out.tell(format!("{}: {} instead of {}\n", change.name, change.to, change.from));
         }
     }
-    if arguments.resume.is_some() && !arguments.set.is_empty() {
-        run.keep(&arguments.set)?;
-    }
+    run.start(start::now(compute), &arguments.set)?;
     disk::discard_drafts(&run.checkpoints());
     disk::discard_drafts(&run.folder);
     let mut trainer = Trainer::new(run.config.clone())?;
@@ -175,7 +177,8 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
                 }
                 trainer.restore(&snapshot)?;
                 checkpoint::note_best(&run.checkpoints(), &snapshot.counters)?;
-                from = Resumed { log: manifest.log, seconds: manifest.seconds, means: manifest.means };
+                from =
+                    Resumed { log: manifest.log, counters: manifest.counters, seconds: manifest.seconds, means: manifest.means };
                 if voice == Voice::People {
                     out.tell(format!("going on from step {} ({})\n", trainer.step(), place.display()));
                 }
@@ -188,6 +191,7 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
     }
     let save_every = arguments.save_every.unwrap_or(run.config.train.eval_every).max(1);
     let mut journal = Journal::open(run, &from, save_every, arguments.keep.map_or(checkpoint::KEEP, usize::from))?;
+    journal.warnings().iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
     let until = arguments.until.unwrap_or(u64::MAX);
     let view = View::new(voice, run.config.train.steps.min(until), trainer.step());
     let first_step = trainer.step();
@@ -197,6 +201,7 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
         for line in journal.decided(&mut trainer, report)? {
             view.line(&line, out);
         }
+        journal.warnings().iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
         view.step(&trainer, episode);
     }
     if !trainer.done() {

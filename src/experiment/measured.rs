@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use runtime::records::{self, Line};
-use runtime::run::{Run, Started};
+use runtime::records::Line;
+use runtime::run::{Identity, Run};
 use runtime::tasks::Perturbation;
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +43,8 @@ pub(crate) struct Seen {
     /// The area under the curve so far.
     #[serde(with = "runtime::numbers")]
     pub(crate) auc: f64,
-    /// Of training so far, over all resumptions.
-    pub(crate) hours: f64,
+    /// Of training so far, over all resumptions; none where the log has lost it.
+    pub(crate) hours: Option<f64>,
     /// The model's metrics; of those along an index the mean.
     #[serde(with = "runtime::numbers")]
     pub(crate) metrics: BTreeMap<String, f64>,
@@ -126,34 +126,35 @@ fn get<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
 }
 
 /// `wmc train models/sac.wm --task reacher_easy --seed 7 --set steps=20000`.
-fn command(started: &Started) -> String {
-    let mut words = format!("wmc train models/{} --model {} --task {}", started.file, started.model, started.task);
-    if let Some(protocol) = &started.protocol {
+fn command(identity: &Identity) -> String {
+    let mut words = format!("wmc train models/{} --model {} --task {}", identity.file, identity.model, identity.task);
+    if let Some(protocol) = &identity.protocol {
         words += &format!(" --protocol {protocol}");
     }
-    words += &format!(" --seed {}", started.seed);
-    for (name, size) in &started.dims {
+    words += &format!(" --seed {}", identity.seed);
+    for (name, size) in &identity.dims {
         words += &format!(" --dim {name}={size}");
     }
-    for (name, value) in &started.set {
+    for (name, value) in &identity.set {
         words += &format!(" --set {name}={value}");
     }
     words
 }
 
 impl Measured {
-    pub(crate) fn read(folder: &Path) -> Result<Measured, runtime::Error> {
+    /// A run and a warning where its log has lost lines.
+    pub(crate) fn read(folder: &Path) -> Result<(Measured, Option<String>), runtime::Error> {
         let run = Run::open(folder)?;
-        let lines = records::read(&run.folder)?;
+        let (lines, warning) = run.log()?;
         let mut measured = Measured {
-            method: label_of(&run.folder).map_or_else(|| run.started.model.clone(), |label| label.method),
-            task: run.started.task.clone(),
-            seed: run.started.seed,
+            method: label_of(&run.folder).map_or_else(|| run.identity.model.clone(), |label| label.method),
+            task: run.identity.task.clone(),
+            seed: run.identity.seed,
             of: run.config.train.steps,
             evaluations: Vec::new(),
             tested: get(&run.folder.join(TESTED)).unwrap_or_default(),
             diagnosis: diagnosis_of(&run.folder),
-            command: command(&run.started),
+            command: command(&run.identity),
         };
         for line in &lines {
             let Line::Evaluation { evaluation, mean, auc, seconds } = line else { continue };
@@ -162,11 +163,11 @@ impl Measured {
                 step: evaluation.step,
                 gained: *mean,
                 auc: *auc,
-                hours: seconds / 3600.0,
+                hours: seconds.map(|s| s / 3600.0),
                 metrics: evaluation.metrics.iter().map(|(name, numbers)| (name.clone(), mean_of(numbers))).collect(),
             });
         }
-        Ok(measured)
+        Ok((measured, warning))
     }
 
     /// Whether it is the same run, perhaps at another time.

@@ -113,7 +113,7 @@ fn row(key: Row, group: &[&Measured]) -> Row {
         relative: errors.filter_map(|name| Some((name.to_string(), relative(name)?))).collect(),
         metrics: metrics.iter().filter_map(|name| Some((name.to_string(), metric(name)?))).collect(),
         changes: changes(&key.task, &group.iter().copied().filter(|run| run.was_tested_at(key.steps)).collect::<Vec<_>>()),
-        hours: Figure::of(seen.iter().map(|s| s.hours)),
+        hours: Figure::of(seen.iter().filter_map(|s| s.hours)),
         ..key
     }
 }
@@ -204,7 +204,7 @@ mod tests {
             step: 100 * (i as u64 + 1),
             gained: *gained,
             auc: gained / 2.0,
-            hours: 0.5 * (i as f64 + 1.0),
+            hours: Some(0.5 * (i as f64 + 1.0)),
             metrics: BTreeMap::from([("mse[3]".to_string(), 2.0 * gained), ("spread".to_string(), 4.0)]),
         };
         let measured = Measured {

@@ -34,6 +34,7 @@ pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
     /// One run of each method, with its model.
     pub(crate) models: Vec<(String, Run)>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What is kept of a run: enough for all tables and curves.
@@ -48,7 +49,8 @@ impl Results {
     /// Of folders of runs, of folders that have runs in them, or of a file that [`Results::kept`] was written to. A run that comes
     /// twice, by what was kept of it and by its folder, counts once: as it came furthest.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Results, Error> {
-        let mut results = Results { runs: Vec::new(), folders: Vec::new(), rows: Vec::new(), models: Vec::new() };
+        let mut results =
+            Results { runs: Vec::new(), folders: Vec::new(), rows: Vec::new(), models: Vec::new(), warnings: Vec::new() };
         for path in paths {
             if path.extension().is_some_and(|e| e == "json") {
                 let fail = |reason: String| Error::File { path: path.clone(), reason };
@@ -58,7 +60,8 @@ impl Results {
                 continue;
             }
             for folder in runs_in(path) {
-                let measured = Measured::read(&folder)?;
+                let (measured, warning) = Measured::read(&folder)?;
+                results.warnings.extend(warning);
                 if !results.models.iter().any(|(method, _)| *method == measured.method) {
                     results.models.push((measured.method.clone(), Run::open(&folder)?));
                 }
@@ -132,14 +135,13 @@ impl Results {
     }
 }
 
-/// The folder itself where it is a run, or else those in it that have a log.
+/// The folder itself where it is a run, or else those in it.
 fn runs_in(folder: &Path) -> Vec<PathBuf> {
     if folder.join("run.json").is_file() || !folder.is_dir() {
         return vec![folder.to_path_buf()];
     }
     let entries = std::fs::read_dir(folder).map(|all| all.flatten().map(|e| e.path()).collect::<Vec<_>>()).unwrap_or_default();
-    let mut runs: Vec<PathBuf> =
-        entries.into_iter().filter(|p| p.join("run.json").is_file() && p.join("log.jsonl").is_file()).collect();
+    let mut runs: Vec<PathBuf> = entries.into_iter().filter(|p| p.join("run.json").is_file()).collect();
     runs.sort();
     runs
 }

@@ -211,13 +211,13 @@ fn diagnoses(results: &Results) -> String {
 fn models(results: &Results) -> String {
     let mut text = "<h2>Models</h2>\n".to_string();
     for (method, run) in &results.models {
-        let file = run.folder.join("model").join(&run.started.file);
+        let file = run.folder.join("model").join(&run.identity.file);
         let written = std::fs::read_to_string(file).unwrap_or_default();
         let rows: Vec<Vec<String>> = kernels::table(&run.config.model)
             .into_iter()
             .map(|r| vec![r.entry.into(), r.kernels.to_string(), r.launches.to_string(), count(r.flops).trim().to_string()])
             .collect();
-        let title = format!("{method}: {} on {}", run.started.file, run.started.task);
+        let title = format!("{method}: {} on {}", run.identity.file, run.identity.task);
         let _ = writeln!(text, "<details><summary>{}</summary>", escaped(&title));
         text += &table(&["entry point", "kernels", "launches", "flop"], &rows);
         let _ = writeln!(text, "<pre>{}</pre></details>", escaped(&written));
@@ -235,7 +235,7 @@ fn runs(results: &Results) -> String {
             format!("{} of {}", run.steps(), run.of),
             number(run.last().map(|seen| seen.gained)),
             number(run.last().map(|seen| seen.auc)),
-            format!("{:.2}", run.last().map_or(0.0, |seen| seen.hours)),
+            run.last().and_then(|seen| seen.hours).map_or("–".into(), |hours| format!("{hours:.2}")),
         ]
     };
     let rows: Vec<Vec<String>> = results.runs.iter().map(row).collect();

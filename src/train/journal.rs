@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use runtime::Error;
 use runtime::checkpoint;
+use runtime::disk;
 use runtime::records::{Line, Records};
 use runtime::run::Run;
-use runtime::train::{Means, Report, Trainer, area};
+use runtime::train::{Counters, Means, Report, Trainer, area};
 
 use crate::figures::lines::{Curve, LEARNING, draw};
 
@@ -16,8 +17,9 @@ const LOSSES_EVERY: u64 = 100;
 /// Where the log stands when a run starts or goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Resumed {
-    /// Bytes of the log.
+    /// Bytes of the log, and how far the training had come.
     pub(crate) log: u64,
+    pub(crate) counters: Counters,
     /// Seconds of training before.
     pub(crate) seconds: f64,
     pub(crate) means: Means,
@@ -33,14 +35,17 @@ pub(crate) struct Journal<'r> {
     /// What the training took before.
     before: f64,
     spent: Duration,
+    warnings: Vec<String>,
 }
 
 impl<'r> Journal<'r> {
     /// Goes on with the log from where a checkpoint left it.
     pub(crate) fn open(run: &'r Run, from: &Resumed, save_every: u64, keep: usize) -> Result<Journal<'r>, Error> {
-        let records = Records::open(&run.folder, from.log)?;
+        let (records, warning) = Records::open(&run.folder, from.log, &from.counters)?;
         let (started, spent) = (Instant::now(), Duration::ZERO);
-        Ok(Journal { run, records, means: from.means.clone(), save_every, keep, started, before: from.seconds, spent })
+        let warnings = warning.into_iter().collect();
+        let (means, before) = (from.means.clone(), from.seconds);
+        Ok(Journal { run, records, means, save_every, keep, started, before, spent, warnings })
     }
 
     /// Seconds of training, over all resumptions.
@@ -51,6 +56,11 @@ impl<'r> Journal<'r> {
     /// How long writing took, all in all.
     pub(crate) fn spent(&self) -> Duration {
         self.spent
+    }
+
+    /// What went wrong with the log since the last call, without harm to the training.
+    pub(crate) fn warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Keeps what a decision brought about. Gives the new lines of the log.
@@ -72,7 +82,7 @@ impl<'r> Journal<'r> {
         let evaluated = report.evaluation.is_some();
         if let Some(evaluation) = report.evaluation {
             let auc = area(trainer.evaluations()).unwrap_or(0.0);
-            lines.push(Line::Evaluation { mean: evaluation.mean(), evaluation, auc, seconds: self.seconds() });
+            lines.push(Line::Evaluation { mean: evaluation.mean(), evaluation, auc, seconds: Some(self.seconds()) });
         }
         lines.iter().try_for_each(|line| self.records.write(line))?;
         if evaluated {
@@ -89,15 +99,19 @@ impl<'r> Journal<'r> {
     fn curve(&self, trainer: &Trainer) -> Result<(), Error> {
         let path = self.run.folder.join("curve.svg");
         let points = trainer.evaluations().iter().map(|e| (e.step as f64, e.mean())).collect();
-        let name = format!("{} on {}", self.run.started.model, self.run.started.task);
-        std::fs::write(&path, draw(LEARNING, &[Curve::of(name, &[points])]))
-            .map_err(|e| Error::File { path, reason: e.to_string() })
+        let name = format!("{} on {}", self.run.identity.model, self.run.identity.task);
+        disk::replace(&path, draw(LEARNING, &[Curve::of(name, &[points])]).as_bytes())
     }
 
     /// Writes a checkpoint.
     pub(crate) fn save(&mut self, trainer: &mut Trainer) -> Result<(), Error> {
-        let log = self.records.flush()?;
         let snapshot = trainer.save()?;
+        if !self.records.is_there() {
+            let (records, warning) = Records::open(&self.run.folder, u64::MAX, &snapshot.counters)?;
+            self.records = records;
+            self.warnings.extend(warning);
+        }
+        let log = self.records.flush()?;
         let mut manifest = checkpoint::manifest(&snapshot, &self.run.fingerprint, trainer.computes_with(), log);
         manifest.seconds = self.seconds();
         manifest.means = self.means.clone();

@@ -59,7 +59,12 @@ impl View {
             (Voice::People, Line::Evaluation { evaluation, mean, seconds, .. }) => {
                 let metrics = evaluation.metrics.iter().filter(|(_, x)| x.len() == 1);
                 let metrics: Vec<String> = metrics.map(|(n, x)| format!("{n} {:.3}", x[0])).collect();
-                let told = format!("step {:>7}  return {mean:7.2}  {}  {seconds:.0} s\n", evaluation.step, metrics.join("  "));
+                let told = format!(
+                    "step {:>7}  return {mean:7.2}  {}  {:.0} s\n",
+                    evaluation.step,
+                    metrics.join("  "),
+                    seconds.unwrap_or(0.0)
+                );
                 self.bar.suspend(|| {
                     out.say(told);
                     out.flush();

@@ -7,7 +7,7 @@ use compiler::artefact::{About, Artefact, EntryPoint};
 use compiler::kernel::fuse::Level;
 use compiler::lower::Entry;
 use runtime::checkpoint;
-use runtime::run::{Run, Started, Texts};
+use runtime::run::{Identity, Run, Texts};
 use runtime::train::{Config, Trainer};
 
 const STARTER: &str = include_str!("../../../src/starter.wm");
@@ -23,12 +23,12 @@ fn run(folder: &Path, text: &str) -> Run {
     let model = dsl::check("starter.wm", text, &dsl::NoLoader, &options).models.remove(0);
     let config = Config::new(model, "pendulum_swingup", 7).unwrap();
     let texts = Texts { file: "starter.wm".into(), text: text.into(), imports: Vec::new() };
-    let run = Run::create(folder, &Started::new("starter.wm", &config, dims, Vec::new()), &texts).unwrap();
+    let run = Run::create(folder, &Identity::new("starter.wm", &config, dims, Vec::new()), &texts).unwrap();
     let mut trainer = Trainer::new(run.config.clone()).unwrap();
     (0..10).for_each(|_| drop(trainer.advance().unwrap()));
     let snapshot = trainer.save().unwrap();
     let manifest = checkpoint::manifest(&snapshot, &run.fingerprint, trainer.computes_with(), 0);
-    checkpoint::write(&run.checkpoints(), &manifest, &snapshot).unwrap();
+    checkpoint::write(&run.checkpoints(), &manifest, &snapshot, 2).unwrap();
     run
 }
 

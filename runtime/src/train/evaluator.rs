@@ -40,8 +40,9 @@ pub fn area(evaluations: &[Evaluation]) -> Option<f64> {
     if first.step == last.step {
         return Some(last.mean());
     }
-    let area: f64 = evaluations.windows(2).map(|w| (w[1].step - w[0].step) as f64 * (w[0].mean() + w[1].mean()) / 2.0).sum();
-    Some(area / (last.step - first.step) as f64)
+    let area: f64 =
+        evaluations.windows(2).map(|w| (w[1].step as f64 - w[0].step as f64) * (w[0].mean() + w[1].mean()) / 2.0).sum();
+    Some(area / (last.step as f64 - first.step as f64))
 }
 
 #[derive(Debug)]

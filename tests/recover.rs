@@ -1,0 +1,274 @@
+//! Nothing is lost: metrics that are not finite, the best checkpoint, damaged logs, poisoned updates, runs of earlier versions.
+
+mod command;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use command::{ends, refuses, text, wmc};
+
+/// A small model with a metric of the test's own, and a loss.
+fn model(metric: &str, loss: &str) -> String {
+    format!(
+        "model Tiny {{
+  input  obs: [O], r: [], first: bool
+  action a: [A] in -1..1
+  dim S = 4
+  latent z {{ s: [S] }}
+  net encoder(obs) -> z   = mlp([8], silu)
+  net decoder(z)   -> [O] = mlp([8], silu)
+  net move(z, a)   -> [S] = mlp([8], silu)
+  source replay(capacity = 1000) over [B = 4, T = 4]
+  z[t]    = encoder(obs[t])
+  pred[t] = z[t] {{ s = z[t].s + move(z[t], a[t]) }}
+  loss recon 1.0 = sq(decoder(z[t]) - obs[t])
+  loss dyn   1.0 = {loss}
+  metric err = {metric}
+  act {{
+    train = 2 * uniform([A]) - 1
+    eval  = zeros([A])
+  }}
+  optimizer main = adam(lr = 1e-3, clip = 10) on all
+  train {{ steps = 60, seed_steps = 20, every = 1, updates = 1, eval_every = 20, eval_episodes = 1, seeds = [1] }}
+  tasks first {{ pendulum_swingup(O = 3, A = 1, repeat = 2, length = 20) }}
+}}
+"
+    )
+}
+
+const METRIC: &str = "sq(pred[t] - z[t+1])";
+const LOSS: &str = "sq(pred[t] - sg(z[t+1]))";
+
+struct Tiny {
+    folder: tempfile::TempDir,
+}
+
+impl Tiny {
+    fn new(metric: &str, loss: &str) -> Tiny {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("tiny.wm"), model(metric, loss)).unwrap();
+        Tiny { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn train(&self, more: &[&str]) -> Command {
+        let mut command = wmc(&["train", "--quiet"]);
+        command.arg(self.path("tiny.wm")).arg("--out").arg(self.path("run")).args(more);
+        command
+    }
+
+    fn resume(&self, more: &[&str]) -> Command {
+        let mut command = wmc(&["train", "--quiet"]);
+        command.args(more).arg("--resume").arg(self.path("run"));
+        command
+    }
+
+    fn uses(&self, name: &str) -> Command {
+        let mut command = wmc(&[name]);
+        command.arg(self.path("run"));
+        command
+    }
+
+    /// Draws and reports the run; gives the steps of its evaluations.
+    fn shown(&self) -> Vec<u64> {
+        ends(self.uses("plot").arg("-o").arg(self.path("curve.svg")), 0);
+        let drawn = fs::read_to_string(self.path("curve.svg")).unwrap();
+        assert!(drawn.contains("<svg") && !drawn.contains("NaN"), "{drawn}");
+        ends(self.uses("report").arg("--markdown").arg(self.path("report.md")), 0);
+        let kept = fs::read_to_string(self.path("report/results.json")).unwrap();
+        let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+        kept[0]["evaluations"].as_array().unwrap().iter().map(|e| e["step"].as_u64().unwrap()).collect()
+    }
+
+    fn checkpoints(&self) -> Vec<u64> {
+        let entries = fs::read_dir(self.path("run/checkpoints")).unwrap().flatten();
+        let mut all: Vec<u64> = entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn manifest(&self, step: u64) -> serde_json::Value {
+        let path = self.path("run/checkpoints").join(format!("{step:012}")).join("manifest.json");
+        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn a_metric_that_is_not_finite_is_kept_in_every_file() {
+    for (metric, written) in [("log(0 - 1 - sq(obs[t]))", "NaN"), ("exp(1000 + sq(obs[t]))", "inf")] {
+        let tiny = Tiny::new(metric, LOSS);
+        ends(&mut tiny.train(&[]), 0);
+        assert_eq!(tiny.manifest(60)["counters"]["evaluations"][0]["metrics"][0][1][0], written);
+        let log = fs::read_to_string(tiny.path("run/log.jsonl")).unwrap();
+        assert!(log.contains(&format!("[[\"err\",[\"{written}\"]]]")) && !log.contains("null"), "{log}");
+        assert_eq!(tiny.shown(), [20, 40, 60]);
+        let report = fs::read_to_string(tiny.path("report/results.json")).unwrap();
+        assert!(report.contains(&format!("\"err\": \"{written}\"")), "{report}");
+        ends(&mut tiny.uses("eval"), 0);
+        let told = text(&ends(tiny.uses("rollout").arg("--json"), 0).stdout);
+        assert!(told.contains(&format!("\"err\":[\"{written}\"]")), "{told}");
+        ends(&mut tiny.resume(&["--set", "steps=100"]), 0);
+        assert_eq!(tiny.shown(), [20, 40, 60, 80, 100]);
+    }
+}
+
+#[test]
+fn the_best_checkpoint_is_kept_and_can_be_used() {
+    let tiny = Tiny::new(METRIC, LOSS);
+    ends(&mut tiny.train(&["--set", "steps=120", "--keep", "1"]), 0);
+    let evaluations = tiny.manifest(120)["counters"]["evaluations"].as_array().unwrap().clone();
+    let gained = |e: &&serde_json::Value| e["returns"][0].as_f64().unwrap();
+    let best = evaluations.iter().max_by(|a, b| gained(a).total_cmp(&gained(b))).unwrap()["step"].as_u64().unwrap();
+    assert!(best < 120, "choose another seed: the last one is the best");
+    assert_eq!(tiny.checkpoints(), [best, 120]);
+    assert_eq!(fs::read_to_string(tiny.path("run/checkpoints/best")).unwrap(), format!("{best:012}\n"));
+    let step = |path: &str| {
+        let told = text(&ends(wmc(&["eval", "--json"]).arg(tiny.path(path)), 0).stdout);
+        serde_json::from_str::<serde_json::Value>(&told).unwrap()["step"].as_u64().unwrap()
+    };
+    assert_eq!((step("run"), step("run/checkpoints/best")), (120, best));
+    assert_eq!(step(&format!("run/checkpoints/{best:012}")), best);
+    refuses(wmc(&["eval"]).arg(tiny.path("run/checkpoints/000000000007")), &["000000000007"]);
+    refuses(&mut tiny.resume(&["--keep", "0"]), &["--keep"]);
+}
+
+/// The lines of a log without their times.
+fn log(run: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(run.join("log.jsonl")).unwrap();
+    let mut lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.iter_mut().filter_map(|line| line.as_object_mut()).for_each(|line| _ = line.remove("seconds"));
+    lines
+}
+
+/// Stops in the middle of the 100 decisions that a line of losses stands for.
+#[test]
+fn an_interrupted_run_ends_with_the_same_log() {
+    let (alone, stopped) = (Tiny::new(METRIC, LOSS), Tiny::new(METRIC, LOSS));
+    let set = ["--set", "steps=220"];
+    ends(&mut alone.train(&set), 0);
+    ends(stopped.train(&set).args(["--until", "37"]), 0);
+    for until in ["53", "100", "171", "220"] {
+        ends(&mut stopped.resume(&["--until", until]), 0);
+    }
+    assert!(log(&alone.path("run")).iter().filter(|line| line["kind"] == "losses").count() == 2);
+    assert_eq!(log(&alone.path("run")), log(&stopped.path("run")));
+}
+
+#[test]
+fn a_damaged_log_breaks_neither_plot_nor_report() {
+    let damage: [(&str, fn(&Path)); 5] = [
+        ("deleted", |path| fs::remove_file(path).unwrap()),
+        ("cut", |path| fs::write(path, &fs::read(path).unwrap()[..200]).unwrap()),
+        ("zeros", |path| fs::write(path, vec![0; 5000]).unwrap()),
+        ("null", |path| fs::write(path, fs::read_to_string(path).unwrap().replace("[[\"err\",[", "[[null,[")).unwrap()),
+        ("another return", |path| {
+            let edited: Vec<String> =
+                fs::read_to_string(path).unwrap().lines().map(|l| l.replace("\"returns\":[", "\"returns\":[7,")).collect();
+            fs::write(path, edited.join("\n") + "\n").unwrap();
+        }),
+    ];
+    let tiny = Tiny::new(METRIC, LOSS);
+    ends(&mut tiny.train(&[]), 0);
+    let path = tiny.path("run/log.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let evaluations =
+        |lines: &[serde_json::Value]| lines.iter().filter(|l| l["kind"] == "evaluation").cloned().collect::<Vec<_>>();
+    let before = evaluations(&log(&tiny.path("run")));
+    for (what, damage) in damage {
+        fs::write(&path, &whole).unwrap();
+        damage(&path);
+        assert_eq!(tiny.shown(), [20, 40, 60], "{what}");
+        let told = text(&ends(tiny.uses("plot").arg("-o").arg(tiny.path("curve.svg")), 0).stderr);
+        assert!(told.contains("lost or edited"), "{what}: {told}");
+        let told = text(&ends(&mut tiny.resume(&[]), 0).stderr);
+        assert!(told.contains("cut off or edited"), "{what}: {told}");
+        assert_eq!(evaluations(&log(&tiny.path("run"))), before, "{what}");
+        assert_eq!(tiny.shown(), [20, 40, 60], "{what}");
+    }
+}
+
+#[test]
+fn run_json_has_an_identity_and_a_list_of_starts() {
+    let tiny = Tiny::new(METRIC, LOSS);
+    ends(&mut tiny.train(&["--until", "30", "--threads", "1"]), 0);
+    ends(&mut tiny.resume(&["--set", "steps=50", "--threads", "2"]), 0);
+    let path = tiny.path("run/run.json");
+    let json = fs::read_to_string(&path).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let identity = &record["identity"];
+    assert_eq!((identity["model"].as_str(), identity["seed"].as_u64()), (Some("Tiny"), Some(1)));
+    assert_eq!(identity["set"], serde_json::json!([["steps", "50"]]));
+    let starts = record["starts"].as_array().unwrap();
+    assert_eq!(starts.iter().map(|s| s["threads"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    for start in starts {
+        assert!(start["date"].as_str().unwrap().ends_with('Z') && start["device"] == "cpu", "{start}");
+        assert!(
+            start["command"].as_str().unwrap().contains(" train ") && start["version"] == env!("CARGO_PKG_VERSION"),
+            "{start}"
+        );
+        assert!(!start["commit"].as_str().unwrap().is_empty() && !start["host"].as_str().unwrap().is_empty(), "{start}");
+    }
+    // Starts are not fingerprinted, the identity is.
+    fs::write(&path, json.replace("\"threads\": 1", "\"threads\": 64")).unwrap();
+    ends(&mut tiny.uses("eval"), 0);
+    for (from, to) in [("\"seed\": 1", "\"seed\": 2"), ("\"50\"", "\"60\""), ("pendulum_swingup", "cartpole_swingup")] {
+        assert!(json.contains(from), "{json}");
+        fs::write(&path, json.replace(from, to)).unwrap();
+        refuses(&mut tiny.uses("eval"), &["run.json was edited"]);
+        refuses(&mut tiny.resume(&[]), &["run.json was edited"]);
+    }
+    // A later version's.
+    fs::write(&path, json.replace("\"format\": 2", "\"format\": 3").replace(env!("CARGO_PKG_VERSION"), "7.5.0")).unwrap();
+    refuses(&mut tiny.uses("eval"), &["wmc 7.5.0 wrote it", "format is 3"]);
+    // A file that is not in its folder.
+    let old = r#"{"format": 1, "file": "../../tiny.wm", "model": "Tiny", "task": "pendulum_swingup", "dims": [], "set": [], "seed": 1}"#;
+    fs::write(&path, old).unwrap();
+    refuses(&mut tiny.uses("eval"), &["no name of a file"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn links_inside_a_run_folder_are_not_followed() {
+    let tiny = Tiny::new(METRIC, LOSS);
+    ends(&mut tiny.train(&[]), 0);
+    let mine = tiny.path("mine");
+    let places = ["lock", "log.jsonl", "curve.svg", "run.json", "label.json", "model/tiny.wm", "checkpoints/best"];
+    for place in places.into_iter().chain(["checkpoints/000000000060/manifest.json", "checkpoints/000000000080"]) {
+        let path = tiny.path("run").join(place);
+        let kept = fs::read(&path).ok();
+        fs::write(&mine, kept.as_deref().unwrap_or(b"mine")).unwrap();
+        let before = fs::read(&mine).unwrap();
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink(&mine, &path).unwrap();
+        for command in [&mut tiny.resume(&["--set", "steps=80"]), &mut tiny.uses("eval"), &mut tiny.uses("report")] {
+            refuses(command, &[place, "this is a link"]);
+        }
+        assert!(fs::read(&mine).unwrap() == before, "{place} was followed");
+        fs::remove_file(&path).unwrap();
+        kept.into_iter().for_each(|bytes| fs::write(&path, bytes).unwrap());
+    }
+    ends(&mut tiny.resume(&["--set", "steps=80"]), 0);
+}
+
+/// `tests/old_runs/0.1.0-format1` was written by commit 83e8418: `run` ended at step 60, `nan` has a metric that is NaN.
+#[test]
+fn runs_of_the_version_before_are_used_and_resumed() {
+    for name in ["run", "nan"] {
+        let folder = tempfile::tempdir().unwrap();
+        let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old_runs/0.1.0-format1").join(name);
+        assert!(Command::new("cp").arg("-r").arg(&old).arg(folder.path().join("run")).status().unwrap().success());
+        let tiny = Tiny { folder };
+        ends(&mut tiny.uses("eval"), 0);
+        let before = tiny.shown().len();
+        let told = text(&ends(wmc(&["train", "--set", "steps=100", "--resume"]).arg(tiny.path("run")), 0).stderr);
+        assert!(told.contains("going on from step 60"), "{told}");
+        assert_eq!(tiny.checkpoints().last(), Some(&100));
+        assert!(tiny.shown().len() > before);
+        let record: serde_json::Value = serde_json::from_slice(&fs::read(tiny.path("run/run.json")).unwrap()).unwrap();
+        assert_eq!((record["format"].as_u64(), record["starts"].as_array().unwrap().len()), (Some(2), 1));
+    }
+}
