@@ -272,3 +272,50 @@ fn runs_of_the_version_before_are_used_and_resumed() {
         assert_eq!((record["format"].as_u64(), record["starts"].as_array().unwrap().len()), (Some(2), 1));
     }
 }
+
+/// `sqrt` has no derivative at 0: the loss is finite, its gradient is not.
+#[test]
+fn the_update_that_makes_a_number_that_is_not_finite_stops_the_run() {
+    let tiny = Tiny::new(METRIC, "sq(pred[t] - sg(z[t+1])) + sqrt(sq(z[t].s - z[t].s))");
+    let line = model(METRIC, "sqrt(").lines().position(|l| l.contains("sqrt(")).unwrap() + 1;
+    let place = format!("tiny.wm:{line}:");
+    // The first update, at step 20, is the one at fault; there is a checkpoint of every step before it.
+    refuses(&mut tiny.train(&["--save-every", "1"]), &["at update 0", "sqrt", &place]);
+    assert_eq!(tiny.checkpoints().last(), Some(&19));
+    ends(&mut tiny.uses("eval"), 0);
+    let told = text(&ends(&mut tiny.resume(&[]), 2).stderr);
+    assert!(told.contains("at update 0") && told.contains(&place), "{told}");
+    // A learning rate that is infinite at the end.
+    let tiny = Tiny::new(METRIC, LOSS);
+    let edited = fs::read_to_string(tiny.path("tiny.wm")).unwrap().replace("lr = 1e-3", "lr = rate");
+    fs::write(
+        tiny.path("tiny.wm"),
+        edited.replace("  act {", "  schedule rate = 1 / (1 - progress) - 1e30 * max(0, progress - 2)\n  act {"),
+    )
+    .unwrap();
+    let told = text(&ends(&mut tiny.train(&["--save-every", "1"]), 2).stderr);
+    assert!(told.contains("param."), "{told}");
+    ends(&mut tiny.uses("eval"), 0);
+}
+
+/// A metric is for people: it does not stop a model that learns from rollouts, whose metrics are in the update.
+#[test]
+fn a_metric_of_a_rollout_may_be_nan() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string("models/ppo.wm").unwrap();
+    let (head, tail) = text.split_once("  loss policy").unwrap();
+    let head = head.replace(
+        "steps = 1024, epochs = 4, minibatch = 128) over [T = 1024]",
+        "steps = 64, epochs = 1, minibatch = 16) over [T = 64]",
+    );
+    fs::write(
+        folder.path().join("tiny.wm"),
+        format!("{head}  metric odd = log(0 - 1 - sq(obs[t])) for t in 0..T\n  loss policy{tail}"),
+    )
+    .unwrap();
+    let tiny = Tiny { folder };
+    let set = ["--root", "models", "--set", "steps=200", "--set", "eval_every=200", "--set", "length=30"];
+    ends(&mut tiny.train(&set), 0);
+    let log = fs::read_to_string(tiny.path("run/log.jsonl")).unwrap();
+    assert!(log.contains("[\"metric.odd\",\"NaN\"]"), "{log}");
+}

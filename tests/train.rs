@@ -34,7 +34,7 @@ fn killed(kills: u32, steps: u64) {
     const EPISODE: u64 = 10;
     let folder = tempfile::tempdir().unwrap();
     let (alone, killed) = (folder.path().join("alone"), folder.path().join("killed"));
-    let set = [&format!("steps={steps}"), "seed_steps=50", "eval_every=100", "eval_episodes=1", &format!("length={EPISODE}")];
+    let set = [&format!("steps={steps}"), "seed_steps=50", "eval_every=40", "eval_episodes=1", &format!("length={EPISODE}")];
     let save = SAVE.to_string();
     ends(train(&alone, &set).args(["--quiet", "--save-every", &save]), 0);
     let mut random = 12345u64;
@@ -80,6 +80,16 @@ fn killed(kills: u32, steps: u64) {
     assert!(learnt(&killed) == learnt(&alone), "the killed run has other parameters");
     let world = |run: &Path| fs::read(newest(run).unwrap().1.join("world.safetensors")).unwrap();
     assert!(world(&killed) == world(&alone), "the killed run has another experience");
+    let best = |run: &Path| fs::read_to_string(run.join("checkpoints/best")).unwrap();
+    assert_eq!(best(&killed), best(&alone));
+    // Times aside, the same lines.
+    let log = |run: &Path| -> Vec<serde_json::Value> {
+        let mut lines: Vec<serde_json::Value> =
+            fs::read_to_string(run.join("log.jsonl")).unwrap().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        lines.iter_mut().filter_map(|line| line.as_object_mut()).for_each(|line| _ = line.remove("seconds"));
+        lines
+    };
+    assert_eq!(log(&killed), log(&alone));
 }
 
 #[test]

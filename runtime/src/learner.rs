@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use compiler::backend::Device;
 use compiler::interp::{self, Array, Clock, RunOptions};
-use compiler::ir::Role;
+use compiler::ir::{Output, Role};
 use compiler::lower::Entry;
 use dsl::hir::Model;
 use dsl::source::Span;
@@ -11,6 +12,11 @@ use dsl::source::Span;
 use crate::Error;
 use crate::program::{Compute, Program, Schedules, State};
 
+/// How outputs with metrics start.
+const METRIC: &str = "metric.";
+/// On a graphics device the state has to be brought to the host, so the watch looks at one update in so many. A checkpoint is
+/// checked in any case.
+const DEVICE_WATCH: u64 = 100;
 /// What an update keeps for the next one.
 const KEPT: [Role; 4] = [Role::Param, Role::Slow, Role::Slot, Role::Running];
 
@@ -19,7 +25,11 @@ pub struct Learner {
     program: Program,
     /// `loss.dyn`, `objective.main`, `metric.kl`: single numbers to look at, and their outputs.
     numbers: Vec<(String, usize)>,
-    /// What they were in the last update.
+    /// Outputs that the next update starts from. A gradient that is not finite shows in them.
+    watched: Vec<usize>,
+    /// Updates from one look at them to the next.
+    watch_every: u64,
+    /// What the numbers were in the last update.
     told: Vec<f32>,
     schedules: Schedules,
     /// State that the program does not touch, such as slow copies that nothing reads.
@@ -41,7 +51,10 @@ impl Learner {
         }
         let rest = state.iter().filter(|(n, _)| program.graph.input(n).is_none()).map(|(n, t)| (n.clone(), t.clone())).collect();
         let told = vec![0.0; numbers.len()];
-        Ok(Learner { program, numbers, told, schedules: Schedules::new(model)?, rest, updates: 0 })
+        let is_kept = |o: &Output| o.updates.is_some_and(|input| KEPT.contains(&program.graph.inputs[input].role));
+        let watched = program.graph.outputs.iter().enumerate().filter(|(_, o)| is_kept(o)).map(|(n, _)| n).collect();
+        let watch_every = if compute.device == Device::Cpu { 1 } else { DEVICE_WATCH };
+        Ok(Learner { program, numbers, watched, watch_every, told, schedules: Schedules::new(model)?, rest, updates: 0 })
     }
 
     pub fn updates(&self) -> u64 {
@@ -83,10 +96,16 @@ impl Learner {
         self.program.executable.run(seed, self.updates)?;
         let wanted: Vec<usize> = self.numbers.iter().map(|(_, n)| *n).collect();
         self.told = self.program.executable.outputs(&wanted)?.into_iter().flatten().collect();
-        let wrong = self.numbers().find(|(_, x)| !x.is_finite()).map(|(name, x)| (name.to_string(), f64::from(x)));
+        // A metric is for people; nothing is computed from it.
+        let wrong = self.numbers().find(|(name, x)| !name.starts_with(METRIC) && !x.is_finite());
+        let mut wrong = wrong.map(|(name, x)| (name.to_string(), x));
+        if wrong.is_none() && (self.updates + 1).is_multiple_of(self.watch_every) {
+            let found = self.program.executable.not_finite(&self.watched)?;
+            wrong = found.map(|(n, x)| (self.program.graph.outputs[n].name.trim_start_matches("next.").to_string(), x));
+        }
         if let Some((what, value)) = wrong {
             let (place, span) = self.blame(seed)?;
-            return Err(Error::NotFinite { what, value, update: self.updates, place, span });
+            return Err(Error::NotFinite { what, value: f64::from(value), update: self.updates, place, span });
         }
         self.program.executable.advance()?;
         self.program.executable.prepare()?;
@@ -101,13 +120,18 @@ impl Learner {
 
     /// The operation that made a number which is not finite: the interpreter goes through the same update.
     fn blame(&mut self, seed: u64) -> Result<(String, Option<Span>), Error> {
-        let graph = &self.program.graph;
+        let mut graph = self.program.graph.clone();
+        let is_metric: Vec<bool> = graph.outputs.iter().map(|o| o.name.starts_with(METRIC)).collect();
+        let mut left_out = is_metric.iter();
+        graph.outputs.retain(|_| left_out.next() == Some(&false));
+        let mut left_out = is_metric.iter();
+        graph.graph.results.retain(|_| left_out.next() == Some(&false));
         let mut inputs: Vec<Array<f32>> = Vec::new();
         for (n, input) in graph.inputs.iter().enumerate() {
             inputs.push(Array { axes: input.axes.clone(), data: self.program.executable.input(n)?.to_vec() });
         }
         let clock = Clock { seed, step: self.updates };
-        Ok(match interp::run_with(graph, &inputs, &BTreeMap::new(), clock, RunOptions { check: true }) {
+        Ok(match interp::run_with(&graph, &inputs, &BTreeMap::new(), clock, RunOptions { check: true }) {
             Err(error) => (error.to_string(), error.span()),
             Ok(_) => ("the interpreter's numbers are finite".into(), None),
         })

@@ -323,9 +323,9 @@ mod tests {
                 let edited = String::from_utf8(bytes.clone()).unwrap().replace("[1.0,2.5]", "[1.0,9.5]");
                 *bytes = edited.into_bytes();
             }),
-            ("the evaluation twice", |bytes| {
+            ("the evaluation three times", |bytes| {
                 let all = String::from_utf8(bytes.clone()).unwrap();
-                *bytes = all.lines().nth(1).map(|line| format!("{line}\n{all}")).unwrap().into_bytes();
+                *bytes = all.lines().nth(1).map(|line| format!("{line}\n{line}\n{all}")).unwrap().into_bytes();
             }),
         ];
         for (what, damage) in damage {

@@ -142,8 +142,9 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
     match error {
         Error::NotFinite { span: Some(span), .. } => {
             let at = sources.line_col(span.file, span.lo);
-            let name = &sources.file(span.file).name;
-            format!("at {name}:{}:{}; the last checkpoint is as it was", at.line, at.column)
+            let file = sources.file(span.file);
+            let text = sources.text(*span).lines().next().unwrap_or_default();
+            format!("at {}:{}:{}, in `{text}` or its gradient; the last checkpoint is as it was", file.name, at.line, at.column)
         }
         Error::NotFinite { .. } => "a smaller learning rate or a gradient clip may help; the last checkpoint is as it was".into(),
         Error::Damaged { .. } => {
@@ -151,6 +152,9 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
         }
         Error::File { .. } => "free some space, or choose another folder; what was saved before is as it was".into(),
         Error::Task(TaskError::NotFinite { .. }) => "the task is at fault; the last checkpoint is as it was".into(),
+        Error::Task(TaskError::Diverged { .. }) => {
+            "a smaller `timestep` or smaller forces in the MJCF model may help; the last checkpoint is as it was".into()
+        }
         Error::Task(TaskError::Mujoco(_)) => "`wmc doctor` says what is missing".into(),
         Error::Task(TaskError::Size { .. }) => "give the model the task's sizes with `--task`".into(),
         Error::NoSegment { .. } => "shorten the segments (`--dim T=..`), or lengthen the episodes (`--set length=..`)".into(),

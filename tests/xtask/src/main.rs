@@ -27,7 +27,7 @@ const CHECKS: &[Check] = &[
     Check { name: "bench", shows: "the tables of docs/performance.md", command: &["cargo", "bench", "--bench", "kernels"] },
     Check { name: "loop", shows: "environment, replay and records take less than 10 % of a decision at paper size", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "bench", "a_loop_at_paper_size", "--", "--ignored", "--nocapture"] },
     Check { name: "memory", shows: "a run at paper size stays below 1 GiB and does not grow once the replay is full", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "bench", "memory_at_paper_size", "--", "--ignored", "--nocapture"] },
-    Check { name: "resume", shows: "a training that is killed 20 times ends with the same bits", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "train", "--", "--ignored"] },
+    Check { name: "resume", shows: "a training that is killed 20 times ends with the same bits, the same log and the same best checkpoint", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "train", "--", "--ignored"] },
 ];
 
 struct Outcome {

@@ -122,6 +122,12 @@ pub trait Executable: fmt::Debug + Send {
     /// The numbers of outputs, when all that was asked for is done.
     fn outputs(&mut self, wanted: &[usize]) -> Result<Vec<Vec<f32>>, DeviceError>;
 
+    /// The first of these outputs with a number that is not finite, and that number.
+    fn not_finite(&mut self, wanted: &[usize]) -> Result<Option<(usize, f32)>, DeviceError> {
+        let numbers = self.outputs(wanted)?;
+        Ok(wanted.iter().zip(&numbers).find_map(|(output, numbers)| Some((*output, first_not_finite(numbers)?))))
+    }
+
     /// Computes what depends on parameters alone: to be called once, and when they have changed.
     fn prepare(&mut self) -> Result<(), DeviceError>;
 
@@ -213,6 +219,15 @@ pub fn open(device: Device, program: &Program, resident: &Resident, threads: usi
     }
 }
 
+/// The first number that is not finite. A number is finite unless all bits of its exponent are set; then adding one to the
+/// exponent carries into the sign. The first pass has no branches, so that it becomes vector code.
+fn first_not_finite(numbers: &[f32]) -> Option<f32> {
+    const EXPONENT: u32 = 0x7f80_0000;
+    const ONE: u32 = 0x0080_0000;
+    let carries = numbers.iter().fold(0, |all, x| all | ((x.to_bits() & EXPONENT) + ONE));
+    if carries >> 31 == 0 { None } else { numbers.iter().copied().find(|x| !x.is_finite()) }
+}
+
 /// [`Executable::take`] by way of the host.
 fn take_by_host(to: &mut dyn Executable, from: &mut dyn Executable, pairs: &[(usize, usize)]) -> Result<(), DeviceError> {
     for (own, theirs) in pairs {
@@ -226,6 +241,18 @@ fn take_by_host(to: &mut dyn Executable, from: &mut dyn Executable, pairs: &[(us
 mod tests {
     use super::super::cube::{Precision, Sums};
     use super::*;
+
+    #[test]
+    fn numbers_that_are_not_finite_are_found() {
+        let mut numbers = vec![0.0, -0.0, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-45, -1.5, 3.0, 1e38];
+        assert_eq!(first_not_finite(&numbers), None);
+        for (place, bad) in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN].into_iter().enumerate() {
+            let kept = std::mem::replace(&mut numbers[place], bad);
+            assert_eq!(first_not_finite(&numbers).map(f32::to_bits), Some(bad.to_bits()));
+            numbers[place] = kept;
+        }
+        assert_eq!(first_not_finite(&[]), None);
+    }
 
     #[test]
     fn devices_by_name() {

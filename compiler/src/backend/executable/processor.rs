@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{DeviceError, Executable, Resident, take_by_host};
+use super::{DeviceError, Executable, Resident, first_not_finite, take_by_host};
 use crate::backend::cpu::Instance;
 use crate::kernel::Program;
 
@@ -29,6 +29,11 @@ impl Executable for Processor {
 
     fn outputs(&mut self, wanted: &[usize]) -> Result<Vec<Vec<f32>>, DeviceError> {
         Ok(wanted.iter().map(|output| self.instance.output(*output).to_vec()).collect())
+    }
+
+    fn not_finite(&mut self, wanted: &[usize]) -> Result<Option<(usize, f32)>, DeviceError> {
+        let bad = |output: &usize| Some((*output, first_not_finite(self.instance.output(*output))?));
+        Ok(wanted.iter().find_map(bad))
     }
 
     fn prepare(&mut self) -> Result<(), DeviceError> {
