@@ -1,7 +1,7 @@
 //! The file of an experiment.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use runtime::tasks::Perturbation;
 use serde::{Deserialize, Serialize};
@@ -171,6 +171,17 @@ impl Experiment {
                 return Err(format!("it has no {what}"));
             }
         }
+        // An experiment may come from somebody else: its runs stay in `runs`.
+        let written = [("name", Some(&experiment.name)), ("folder", experiment.folder.as_ref())];
+        for (field, name) in written.into_iter().filter_map(|(field, name)| Some((field, name?))) {
+            let parts: Vec<Component<'_>> = Path::new(name).components().collect();
+            let most = if field == "name" { 1 } else { usize::MAX };
+            if !(1..=most).contains(&parts.len()) || !parts.iter().all(|part| matches!(part, Component::Normal(_))) {
+                return Err(format!(
+                    "its {field} is `{name}`, which is no name of a folder in `runs`: use one such as `ablations`"
+                ));
+            }
+        }
         let mut folders: Vec<String> = experiment.methods.iter().map(|m| plain(&m.name)).collect();
         folders.sort();
         if let Some(twice) = folders.windows(2).find(|w| w[0] == w[1]) {
@@ -315,6 +326,11 @@ mod tests {
             ("file = 'one.wm'", "", "file"),
             ("steps = 10", "steps = ", "steps"),
             ("seeds = [7, 8]", "seeds = [7]\nood = ['wind=2']", "wind=2"),
+            ("name = 'two'", "name = '../../two'", "`../../two`, which is no name"),
+            ("name = 'two'", "name = '/tmp/two'", "`/tmp/two`, which is no name"),
+            ("name = 'two'", "name = ''", "which is no name"),
+            ("name = 'two'", "name = 'a/b'", "`a/b`, which is no name"),
+            ("name = 'two'", "name = 'two'\nfolder = 'a/../../b'", "its folder is `a/../../b`"),
         ] {
             let told = read(&TWO.replacen(from, to, 1)).unwrap_err();
             assert!(told.contains(word), "{told}");
