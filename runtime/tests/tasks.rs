@@ -8,7 +8,7 @@ use runtime::tasks::mujoco::{Dmc, Installed, Start, described, install};
 use runtime::tasks::reacher::Reacher;
 use runtime::tasks::scene::{Part, Shape};
 use runtime::tasks::suite::{self, TASKS};
-use runtime::tasks::{Environment, Length, Perturbation, Settings, Task};
+use runtime::tasks::{Environment, Length, Perturbation, Settings, Task, TaskError};
 use safetensors::SafeTensors;
 
 /// Trajectories of one task.
@@ -375,4 +375,37 @@ fn a_kicked_cartpole_without_damping_keeps_its_energy() {
     let before = task.energy().unwrap();
     (0..100).for_each(|_| _ = task.step(&[0.0]).unwrap());
     assert!((task.energy().unwrap() - before).abs() < 1e-6, "{before} {:?}", task.energy());
+}
+
+/// MuJoCo sets the state back where numbers are bad, so that observations stay finite; its warnings tell.
+#[test]
+fn an_mjcf_model_that_diverges_ends_the_episode_with_an_error() {
+    let Some(_) = mujoco() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str, model: &str| {
+        let file = folder.path().join(format!("{name}.xml"));
+        std::fs::write(&file, model).unwrap();
+        std::fs::write(file.with_extension("toml"), "length = 30\nrewards = { speed = 1.0 }\n").unwrap();
+        let task = format!("mjcf:{}", file.display());
+        let settings = described::settings(&task, &file).unwrap();
+        suite::task(&task, &settings).unwrap()
+    };
+    let steps = |task: &mut dyn Task, action: f64| -> Result<(), TaskError> {
+        task.reset(1)?;
+        (0..20).try_for_each(|_| task.step(&[action]).map(|_| ()))
+    };
+    for (name, from, to) in
+        [("gear", "gear=\"2\"", "gear=\"1e30\""), ("timestep", "<mujoco>", "<mujoco><option timestep=\"nan\"/>")]
+    {
+        assert!(SLIDER.contains(from), "{from}");
+        let mut task = open(name, &SLIDER.replacen(from, to, 1));
+        for _ in 0..2 {
+            let told = steps(task.as_mut(), 1.0).unwrap_err();
+            assert!(matches!(&told, TaskError::Diverged { .. }), "{name}: {told}");
+        }
+    }
+    // Without a force it stays where it is, after a divergence too.
+    let mut task = open("still", &SLIDER.replacen("gear=\"2\"", "gear=\"1e30\"", 1));
+    steps(task.as_mut(), 1.0).unwrap_err();
+    steps(task.as_mut(), 0.0).unwrap();
 }

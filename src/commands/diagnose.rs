@@ -86,7 +86,7 @@ fn diagnose(run: &Run, snapshot: &Snapshot, arguments: &Diagnose) -> Result<(Doc
     let mut left_out = BTreeMap::new();
     let mut traces = |kind: &str, actions, changes| match diagnostics.traces(actions, changes, episodes) {
         // Without damping a task's own method may be too coarse for what actions drive it to.
-        Err(Error::Task(reason @ TaskError::NotFinite { .. })) if !changes.is_empty() => {
+        Err(Error::Task(reason @ (TaskError::NotFinite { .. } | TaskError::Diverged { .. }))) if !changes.is_empty() => {
             left_out.insert(kind.to_string(), reason.to_string());
             Ok(Vec::new())
         }

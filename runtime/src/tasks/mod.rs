@@ -62,6 +62,8 @@ pub enum TaskError {
     NoPerturbation(String),
     #[error("the task `{task}` gave {value:e} as {what} at step {step} of an episode")]
     NotFinite { task: String, what: String, value: f64, step: u64 },
+    #[error("the physics of the task `{task}` diverged: MuJoCo found a number that is NaN or too large as {what}")]
+    Diverged { task: String, what: String },
     #[error("the task's description `{path}`: {reason}")]
     Described { path: String, reason: String },
     #[error("the saved state of the task `{task}` has {found} numbers and should have {wanted}")]

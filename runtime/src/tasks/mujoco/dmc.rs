@@ -232,6 +232,7 @@ impl Task for Dmc {
     fn step(&mut self, action: &[f64]) -> Result<Outcome, TaskError> {
         self.physics.of_data_mut(data::CTRL, action.len()).copy_from_slice(action);
         self.physics.step(self.substeps);
+        self.physics.diverged(&self.spec.name)?;
         Ok(Outcome { reward: self.reward(action), terminal: false })
     }
 

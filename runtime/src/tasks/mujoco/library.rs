@@ -38,6 +38,8 @@ pub(super) mod model {
 
 /// Offsets in `mjData`, in bytes.
 pub(super) mod data {
+    /// An array of [`WARNINGS`](super::WARNINGS) pairs of ints: what the last warning was about, and how many there were.
+    pub(crate) const WARNING: usize = 160_264;
     pub(crate) const NCON: usize = 160_560;
     pub(crate) const TIME: usize = 160_648;
     pub(crate) const ENERGY: usize = 160_656;
@@ -53,6 +55,10 @@ pub(super) mod data {
 
 /// `mjSTATE_INTEGRATION`: everything that a step depends on.
 pub(super) const STATE: c_int = 16_383;
+/// `mjNWARNING`.
+pub(super) const WARNINGS: usize = 7;
+/// `mjtWarning` of numbers that are NaN or too large. MuJoCo resets the state where it finds one, so nothing else shows it.
+pub(super) const DIVERGED: [(usize, &str); 4] = [(3, "position"), (4, "velocity"), (5, "acceleration"), (6, "control")];
 /// `mjDSBL_ACTUATION`.
 pub(super) const NO_ACTUATION: c_int = 2048;
 /// `mjtObj`.
@@ -148,7 +154,7 @@ fn open(path: &Path) -> Result<Library, MujocoError> {
     })
 }
 
-/// Otherwise MuJoCo writes a file into the current folder. Warnings show as numbers that are not finite.
+/// Otherwise MuJoCo writes a file into the current folder. Warnings are counted in the state: `Physics::diverged`.
 unsafe extern "C" fn log(message: *const LogMessage) {
     const ERROR: c_int = 3;
     // SAFETY: MuJoCo gives a message that lives during the call, with a text that ends.

@@ -109,6 +109,7 @@ impl Task for Mjcf {
     fn step(&mut self, action: &[f64]) -> Result<Outcome, TaskError> {
         self.physics.of_data_mut(data::CTRL, action.len()).copy_from_slice(action);
         self.physics.step(self.rules.substeps.max(1));
+        self.physics.diverged(&self.spec.name)?;
         let sensors = self.physics.sensors();
         let gained: f64 = self.rewards.iter().map(|(at, weight)| weight * sensors[*at]).sum();
         let effort: f64 = action.iter().map(|a| a * a).sum();

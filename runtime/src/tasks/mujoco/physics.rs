@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::library::{self, Library, data, model};
 use super::{Installed, MujocoError};
-use crate::tasks::Perturbation;
 use crate::tasks::scene::{Form, Part, Scene, Shape, hull};
+use crate::tasks::{Perturbation, TaskError};
 
 #[derive(Debug)]
 pub(super) struct Physics {
@@ -157,6 +157,21 @@ impl Physics {
         self.call(self.library.step1);
     }
 
+    /// MuJoCo's counters of warnings, since the last reset.
+    fn warnings(&mut self) -> &mut [[c_int; 2]; library::WARNINGS] {
+        // SAFETY: this array of the state lies there.
+        unsafe { &mut *self.data.byte_add(data::WARNING).cast() }
+    }
+
+    /// An error where MuJoCo has found a bad number since the last reset. It has then set the state back by itself.
+    pub(super) fn diverged(&mut self, task: &str) -> Result<(), TaskError> {
+        let warnings = self.warnings();
+        match library::DIVERGED.iter().find(|(kind, _)| warnings[*kind][1] > 0) {
+            Some((kind, what)) => Err(TaskError::Diverged { task: task.into(), what: format!("{what} {}", warnings[*kind][0]) }),
+            None => Ok(()),
+        }
+    }
+
     fn scale(&mut self, offset: usize, width: usize, of: usize, factor: f64) {
         let len = width * self.count(of);
         self.of_model(offset, len).iter_mut().for_each(|x| *x *= factor);
@@ -265,6 +280,7 @@ impl Physics {
         let (state, sensors) = state.split_at(self.state_len());
         // SAFETY: as many numbers as the state has.
         unsafe { (self.library.set_state)(self.model, self.data, state.as_ptr(), library::STATE) };
+        *self.warnings() = Default::default();
         self.call(self.library.step1);
         self.of_data_mut(data::SENSORDATA, sensors.len()).copy_from_slice(sensors);
     }
