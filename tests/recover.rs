@@ -134,6 +134,7 @@ fn the_best_checkpoint_is_kept_and_can_be_used() {
     assert_eq!(step(&format!("run/checkpoints/{best:012}")), best);
     refuses(wmc(&["eval"]).arg(tiny.path("run/checkpoints/000000000007")), &["000000000007"]);
     refuses(&mut tiny.resume(&["--keep", "0"]), &["--keep"]);
+    refuses(wmc(&["train", "--resume"]).arg(tiny.path("run/checkpoints/best")), &["newest checkpoint"]);
 }
 
 /// The lines of a log without their times.

@@ -287,6 +287,11 @@ impl Run {
         checkpoint::newest(&self.checkpoints(), &self.fingerprint)
     }
 
+    /// Whether the path named a checkpoint.
+    pub fn is_chosen(&self) -> bool {
+        self.chosen.is_some()
+    }
+
     /// The checkpoint that the path named, or the newest.
     pub fn chosen(&self) -> Result<(PathBuf, Manifest, Snapshot, Vec<String>), Error> {
         match &self.chosen {

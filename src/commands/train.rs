@@ -35,6 +35,11 @@ pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
     let Some(compute) = arguments.computed.compute(out) else { return Exit::Bad };
     if let Some(path) = &arguments.resume {
         let Some(run) = open_run(path, out) else { return Exit::Bad };
+        if run.is_chosen() {
+            let help = format!("name the run: `wmc train --resume {}`", run.folder.display());
+            out.error("a run is resumed from its newest checkpoint, and this is the path of one checkpoint", &help);
+            return Exit::Bad;
+        }
         return follow(run, arguments, compute, &stop, out);
     }
     let Some(file) = &arguments.file else { return Exit::Bad };

@@ -1,9 +1,9 @@
 //! What one run showed: its log, and beside it `label.json` (what it is for) and `tested.json` (returns on changed tasks).
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
+use runtime::disk;
 use runtime::records::Line;
 use runtime::run::{Identity, Run};
 use runtime::tasks::Perturbation;
@@ -117,12 +117,11 @@ pub(crate) fn label_of(folder: &Path) -> Option<Label> {
 fn put(path: &Path, value: &impl Serialize) -> Result<(), String> {
     let fail = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let json = serde_json::to_string_pretty(value).map_err(|e| fail(&e))?;
-    let draft = path.with_extension("draft");
-    fs::write(&draft, json + "\n").and_then(|()| fs::rename(&draft, path)).map_err(|e| fail(&e))
+    disk::replace(path, (json + "\n").as_bytes()).map_err(|e| e.to_string())
 }
 
 fn get<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    serde_json::from_slice(&disk::read(path).ok()?).ok()
 }
 
 /// `wmc train models/sac.wm --task reacher_easy --seed 7 --set steps=20000`.
