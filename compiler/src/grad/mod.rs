@@ -32,6 +32,8 @@
 mod scan;
 pub(crate) mod spread;
 
+use std::collections::HashSet;
+
 use dsl::source::Span;
 
 use crate::ir::{Axis, AxisId, Composite, Graph, Op, Reduction, Unary, ValueId};
@@ -39,42 +41,24 @@ use crate::ir::{Axis, AxisId, Composite, Graph, Op, Reduction, Unary, ValueId};
 /// Derivatives of the sum of `of` by each of `wrt`, with the axes of `wrt`. A value that `of` does not depend on gets
 /// zeros.
 pub fn gradients(axes: &mut Vec<Axis>, graph: &mut Graph, of: ValueId, wrt: &[ValueId]) -> Vec<ValueId> {
-    let span = graph.node(of).span;
-    let one = graph.constant(1.0, span);
-    let shape = graph.axes(of).to_vec();
-    let seed = graph.expand(one, &shape, span);
-    let wrt: Vec<(ValueId, Vec<AxisId>)> = wrt.iter().map(|w| (*w, Vec::new())).collect();
-    let found = backward(axes, graph, &[(of, seed)], &wrt);
-    wrt.iter()
-        .zip(found)
-        .map(|((w, _), g)| {
-            let shape = graph.axes(*w).to_vec();
-            match g {
-                Some(g) => g,
-                None => {
-                    let zero = graph.constant(0.0, span);
-                    graph.expand(zero, &shape, span)
-                }
-            }
-        })
-        .collect()
+    pointwise(axes, graph, of, wrt, &[])
 }
 
-/// The derivative of `of` by `wrt` as if `wrt` were a variable of its own at every place of the axes `along`: it has
-/// these axes and those of `wrt`. Zeros where `of` does not depend on it.
-pub fn pointwise(axes: &mut Vec<Axis>, graph: &mut Graph, of: ValueId, wrt: ValueId, along: Vec<AxisId>) -> ValueId {
+/// Derivatives of `of` by each of `wrt` as if these were variables of their own at every place of the axes `along`: they
+/// have these axes and those of `wrt`. Zeros where `of` does not depend on them.
+pub fn pointwise(axes: &mut Vec<Axis>, graph: &mut Graph, of: ValueId, wrt: &[ValueId], along: &[AxisId]) -> Vec<ValueId> {
     let span = graph.node(of).span;
     let one = graph.constant(1.0, span);
     let shape = graph.axes(of).to_vec();
     let seed = graph.expand(one, &shape, span);
-    match backward(axes, graph, &[(of, seed)], &[(wrt, along)])[..] {
-        [Some(g)] => g,
-        _ => {
-            let zero = graph.constant(0.0, span);
-            let shape = graph.axes(wrt).to_vec();
-            graph.expand(zero, &shape, span)
-        }
-    }
+    let wrt: Vec<(ValueId, Vec<AxisId>)> = wrt.iter().map(|w| (*w, along.to_vec())).collect();
+    let found = backward(axes, graph, &[(of, seed)], &wrt);
+    let zeros = |graph: &mut Graph, of: ValueId| {
+        let zero = graph.constant(0.0, span);
+        let shape = graph.axes(of).to_vec();
+        graph.expand(zero, &shape, span)
+    };
+    wrt.iter().zip(found).map(|((w, _), g)| g.unwrap_or_else(|| zeros(graph, *w))).collect()
 }
 
 /// Pulls cotangents of some values back to others, each with the axes that it is spread along. None where nothing flows.
@@ -93,8 +77,12 @@ pub fn backward(
         pull.add(*of, *seed);
     }
     let first = nodes.iter().map(|w| w.0 as usize).min().unwrap_or(end);
-    for id in (first..end).rev() {
-        pull.node(ValueId(id as u32));
+    let variables: HashSet<ValueId> = nodes.iter().copied().collect();
+    for id in (first..end).rev().map(|id| ValueId(id as u32)) {
+        // Each is a variable of its own, even if one is computed from another.
+        if !variables.contains(&id) {
+            pull.node(id);
+        }
     }
     nodes.iter().map(|w| pull.cotangents.get(w.0 as usize).copied().flatten()).collect()
 }

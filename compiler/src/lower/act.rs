@@ -26,7 +26,10 @@ impl Lower<'_> {
             let base =
                 system.family(family).defs.iter().map(|d| system.def(*d)).find(|d| d.lhs.first() == Some(&hir::Lhs::At(at)));
             return match base.map(|d| d.values[leaf]) {
-                Some(e) => self.expr(e),
+                Some(e) => {
+                    let value = self.expr(e)?;
+                    self.target_now(family, leaf, value, span)
+                }
                 None => self.unsupported("acting reads a value at a fixed step", span),
             };
         }
@@ -51,7 +54,8 @@ impl Lower<'_> {
             return self.unsupported(format!("acting reads `{name}`, which is defined a step ahead"), span);
         }
         self.bindings.insert(var, Binding::Now);
-        self.expr(e)
+        let value = self.expr(e)?;
+        self.target_now(family, leaf, value, span)
     }
 
     pub(super) fn state_name(&self, value: StateValue, lag: i64) -> String {

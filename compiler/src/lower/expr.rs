@@ -12,7 +12,10 @@ impl Lower<'_> {
         if let Some(v) = self.frames[depth].memo.get(&(self.which, e)) {
             return Ok(*v);
         }
-        let value = stacker::maybe_grow(128 << 10, 4 << 20, || self.fresh(e))?;
+        let mut value = stacker::maybe_grow(128 << 10, 4 << 20, || self.fresh(e))?;
+        if self.variables.contains(&e) {
+            value = self.variable(e, value)?;
+        }
         self.frames[depth].memo.insert((self.which, e), value);
         Ok(value)
     }
@@ -184,12 +187,9 @@ impl Lower<'_> {
             }
             Hir::Alias(a, _) => {
                 let v = self.expr(*a)?;
-                Ok(self.graph().id(v, span))
+                self.variable(e, v)
             }
-            Hir::Grad { of, wrt } => {
-                let (of, wrt) = (self.expr(*of)?, self.expr(*wrt)?);
-                self.gradient(of, wrt, span)
-            }
+            Hir::Grad { of, wrt } => self.gradient(*of, *wrt, span),
         }
     }
 
@@ -235,6 +235,9 @@ impl Lower<'_> {
         while let Some(e) = open.pop() {
             if !seen.insert(e) {
                 continue;
+            }
+            if self.variables.contains(&e) {
+                return false;
             }
             match &self.model.node(e).op {
                 Hir::Read { family, .. } if scan.which == self.which && scan.members.iter().any(|m| m.family == *family) => {

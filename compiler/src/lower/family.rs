@@ -19,6 +19,8 @@ pub(crate) struct Families {
     pub(crate) varies: HashMap<Which, Vec<bool>>,
     /// By system: the families that gradients are taken by.
     pub(crate) targets: HashMap<Which, HashSet<FamilyId>>,
+    /// Their values at the present step of an acting agent, by system, family, leaf and value.
+    pub(crate) now: HashMap<(Which, FamilyId, usize, ValueId), ValueId>,
 }
 
 /// An equation's values in the frame at `depth`.

@@ -159,6 +159,8 @@ pub(crate) struct Lower<'m> {
     /// Ranges of variables cut down to what is read.
     pub(crate) trimmed: HashMap<hir::VarId, (i64, i64)>,
     pub(crate) families: Families,
+    /// Expressions that gradients are taken by.
+    pub(crate) variables: HashSet<hir::ExprId>,
     /// The system whose expressions are being lowered.
     pub(crate) which: Which,
     /// The batch axis; none for on-policy data, whose rows are the steps themselves.
@@ -197,6 +199,7 @@ impl<'m> Lower<'m> {
             bindings: HashMap::new(),
             trimmed: HashMap::new(),
             families: Families::default(),
+            variables: inner::variables(model),
             which: Which::Train,
             batch: None,
             rows: None,

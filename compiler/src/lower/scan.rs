@@ -4,7 +4,7 @@ use super::align::Edge;
 use super::family::{Piece, Span1, Want};
 use super::frame::{Frame, Loop, Member, Slot};
 use super::stage::ScanPlan;
-use super::{Lower, LowerError, Result, Which};
+use super::{Lower, LowerError, Result};
 use crate::ir::{self, AxisId, Op, Scan, ValueId};
 use dsl::hir::{DefId, FamilyId, Index, Lhs, Op as Hir};
 use dsl::source::Span;
@@ -201,18 +201,16 @@ impl Lower<'_> {
     fn varies(&mut self, family: FamilyId) -> bool {
         let which = self.which;
         if !self.families.varies.contains_key(&which) {
-            let found = per_sample(self, which);
+            let found = per_sample(self);
             self.families.varies.insert(which, found);
         }
         self.families.varies[&which][family.0 as usize]
     }
 }
 
-pub(super) fn per_sample(cx: &Lower<'_>, which: Which) -> Vec<bool> {
+pub(super) fn per_sample(cx: &Lower<'_>) -> Vec<bool> {
     let system = cx.system();
-    // What gradients are taken by counts as a value of its own for each sample.
-    let targets = super::inner::targets(cx, which);
-    let mut varies: Vec<bool> = (0..system.families.len()).map(|f| targets.contains(&FamilyId(f as u32))).collect();
+    let mut varies = vec![false; system.families.len()];
     loop {
         let mut changed = false;
         for def in &system.defs {
@@ -231,6 +229,7 @@ pub(super) fn per_sample(cx: &Lower<'_>, which: Which) -> Vec<bool> {
                     Hir::Draw(d) => varies[f] |= cx.model.draws[*d].per_sample,
                     Hir::Read { family, .. } => varies[f] |= varies[family.0 as usize],
                     Hir::Fold { batch: true, .. } | Hir::Collect { batch: true, .. } => {}
+                    // One for each sample, even of one number of all of them.
                     Hir::Grad { .. } => varies[f] = true,
                     op => op.operands(|x| open.push(x)),
                 }

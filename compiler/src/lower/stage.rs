@@ -177,7 +177,7 @@ impl Lower<'_> {
             let whole = depth == 0 && !def.base && !def.vars.iter().any(|v| self.trimmed.contains_key(v));
             let given = whole && self.options.given.contains(&name);
             let value = if given { self.given(id, leaf, name)? } else { self.expr(e)? };
-            leaves.push(self.target_leaf(id, family, value));
+            leaves.push(self.target_leaf(id, family, leaf, value)?);
         }
         self.families.add(self.which, family, Piece { def: id, depth, leaves, spans });
         Ok(())

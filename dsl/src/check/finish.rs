@@ -29,8 +29,9 @@ impl<'a> Ctx<'a> {
         let clean = !self.diagnostics.iter().any(Diagnostic::is_error);
         if clean {
             self.solve(&mut systems, &objective);
-            for system in &systems {
+            for (id, system) in systems.iter().enumerate() {
                 self.gradients_in_loops(system, &system.stages, &[]);
+                self.gradients_into_loops(id, system);
             }
         }
         if clean {
@@ -190,7 +191,7 @@ impl<'a> Ctx<'a> {
                         op.operands(|x| open.push(x));
                         let Op::Grad { wrt, .. } = *op else { continue };
                         let here = matches!(self.table.op(wrt), Op::Read { family, .. } if inside.contains(family));
-                        if self.in_place.contains(&e) && !here {
+                        if self.in_place.contains_key(&e) && !here {
                             let span = self.table.nodes[e.0 as usize].span;
                             self.report(
                                 Diagnostic::new(

@@ -307,7 +307,7 @@ pub(crate) struct Ctx<'a> {
     /// By gradient that was taken through equations: the value as it was written. Where these hold, it exists.
     written_out: HashMap<ExprId, ExprId>,
     /// Gradients through equations that are not written out: they must be computed where these are.
-    in_place: HashSet<ExprId>,
+    in_place: HashMap<ExprId, usize>,
     /// Stand-ins for gradients that were found to mean nothing: what does not fit because of them is not told again.
     doubtful: HashSet<ExprId>,
     /// The axes of collections, by what they run over: the batch, and indices.
@@ -362,7 +362,7 @@ impl<'a> Ctx<'a> {
             expected: None,
             call_args: HashMap::new(),
             written_out: HashMap::new(),
-            in_place: HashSet::new(),
+            in_place: HashMap::new(),
             doubtful: HashSet::new(),
             collections: HashMap::new(),
             act_next: Vec::new(),

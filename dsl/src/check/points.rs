@@ -7,13 +7,14 @@
 
 use std::collections::BTreeSet;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use super::Ctx;
+use super::system::short;
 use super::table::Table;
 use super::through::Gathered;
 use crate::diagnostics::{Code, Diagnostic};
-use crate::hir::{ExprId, Index, Op, VarId};
+use crate::hir::{DefId, ExprId, FamilyId, Index, Op, Stage, System, VarId};
 use crate::source::Span;
 
 impl Ctx<'_> {
@@ -81,6 +82,50 @@ impl Ctx<'_> {
         found
     }
 
+    /// Gradients that follow equations where they are computed cannot look into a loop that computes both their target and
+    /// what reads it.
+    pub(super) fn gradients_into_loops(&mut self, id: usize, system: &System) {
+        let mut grads: Vec<ExprId> = self.in_place.iter().filter(|(_, s)| **s == id).map(|(e, _)| *e).collect();
+        if grads.is_empty() {
+            return;
+        }
+        grads.sort_unstable();
+        let mut loops = Loops::default();
+        loops.visit(system, &system.stages, &mut Vec::new());
+        let mut around: HashMap<ExprId, BTreeSet<usize>> = HashMap::new();
+        for (def, path) in &loops.defs {
+            let found = self.table.closure(&system.def(*def).values, |_| Vec::new());
+            for e in found.into_iter().filter(|e| grads.binary_search(e).is_ok()) {
+                around.entry(e).or_default().extend(path);
+            }
+        }
+        for e in grads {
+            let Op::Grad { of, wrt } = *self.table.op(e) else { continue };
+            let Op::Read { family: target, .. } = *self.table.op(wrt) else { continue };
+            let here = around.remove(&e).unwrap_or_default();
+            let mut inner = loops.of(target);
+            inner.retain(|l| !here.contains(l));
+            let mut families = HashSet::new();
+            self.table.closure(&[of], |family| {
+                let new = family != target && families.insert(family);
+                let defs = system.family(family).defs.iter().filter(|_| new);
+                defs.flat_map(|d| system.def(*d).values.clone()).collect()
+            });
+            if families.iter().any(|f| !loops.of(*f).is_disjoint(&inner)) {
+                let name = short(&system.family(target).name).to_string();
+                let span = self.table.nodes[e.0 as usize].span;
+                self.report(
+                    Diagnostic::new(
+                        Code::GradThroughScan,
+                        span,
+                        format!("a gradient cannot look into the loop that computes `{name}`"),
+                    )
+                    .help("take it inside one step: of a function of that step's values"),
+                );
+            }
+        }
+    }
+
     fn is_equation(&self, e: ExprId) -> bool {
         matches!(self.table.op(e), Op::Read { .. } | Op::Input { .. })
     }
@@ -118,6 +163,37 @@ impl Ctx<'_> {
             }
         }
         false
+    }
+}
+
+/// The loops of a system: which of them compute a family, and where each equation is.
+#[derive(Default)]
+struct Loops {
+    count: usize,
+    families: HashMap<FamilyId, BTreeSet<usize>>,
+    defs: Vec<(DefId, Vec<usize>)>,
+}
+
+impl Loops {
+    fn visit(&mut self, system: &System, stages: &[Stage], path: &mut Vec<usize>) {
+        for stage in stages {
+            match stage {
+                Stage::Map(def) => {
+                    self.families.entry(system.def(*def).family).or_default().extend(path.iter());
+                    self.defs.push((*def, path.clone()));
+                }
+                Stage::Scan { body, .. } => {
+                    self.count += 1;
+                    path.push(self.count);
+                    self.visit(system, body, path);
+                    path.pop();
+                }
+            }
+        }
+    }
+
+    fn of(&self, family: FamilyId) -> BTreeSet<usize> {
+        self.families.get(&family).cloned().unwrap_or_default()
     }
 }
 

@@ -93,7 +93,7 @@ impl<'a> Ctx<'a> {
                 Path::Across => cx.grad_across(of_expr, target, span),
                 Path::InPlace => {
                     let grad = cx.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span);
-                    cx.in_place.insert(grad);
+                    cx.in_place.insert(grad, cx.site.system);
                     grad
                 }
                 // A field of a record that E does not read: its derivative is zero.

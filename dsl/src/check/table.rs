@@ -4,9 +4,9 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 
-use crate::hir::{Axis, AxisId, BinaryOp, Dtype, ExprId, Index, Node, Op, Real, ReduceOp, Size, UnaryOp};
+use crate::hir::{Axis, AxisId, BinaryOp, Dtype, ExprId, FamilyId, Index, Node, Op, Real, ReduceOp, Size, UnaryOp};
 use crate::source::Span;
 
 #[derive(Default)]
@@ -89,6 +89,22 @@ impl Table {
             Some(value) => self.constant(value as f64, span),
             None => self.push(Op::Index(index), Vec::new(), Dtype::Real, span),
         }
+    }
+
+    /// What values are computed from, with what `follow` gives for the families that are read.
+    pub(super) fn closure(&self, of: &[ExprId], mut follow: impl FnMut(FamilyId) -> Vec<ExprId>) -> Vec<ExprId> {
+        let (mut seen, mut found, mut open) = (HashSet::new(), Vec::new(), of.to_vec());
+        while let Some(e) = open.pop() {
+            if !seen.insert(e) {
+                continue;
+            }
+            found.push(e);
+            match self.op(e) {
+                Op::Read { family, .. } => open.extend(follow(*family)),
+                op => op.operands(|x| open.push(x)),
+            }
+        }
+        found
     }
 
     /// Whether a value is a number, or one everywhere: all that are equal are one node.

@@ -204,7 +204,7 @@ impl Ctx<'_> {
             self.written_out(of, bound, walk)
         };
         let depends = by.depends || value.depends;
-        if depends && self.in_place.contains(&e) {
+        if depends && self.in_place.contains_key(&e) {
             walk.found.blocked.get_or_insert("a gradient through a recurrence".to_string());
             return Seen { expr: e, depends, draws: false };
         }
