@@ -227,6 +227,7 @@ pub fn known_names(model: &Model) -> BTreeSet<String> {
     names.extend(model.running.iter().map(|r| format!("running.{}", r.name)));
     names.extend(model.schedules.iter().map(|s| format!("schedule.{}", s.name)));
     names.insert("progress".to_string());
+    names.insert(lower::FIRST.to_string());
     names.extend(model.optimizers.iter().map(|o| format!("count.{}", o.name)));
     for id in &model.records {
         let f = model.train.family(*id);
@@ -295,6 +296,12 @@ fn defaults(model: &Model, call: &Call, program: &Program, given: &Tensors) -> R
                     }
                     _ => vec![0.0; len],
                 };
+                out.insert(input.name.clone(), Tensor { shape, data });
+            }
+            // Who gives a memory goes on with an episode; who gives none starts one.
+            Role::Data if input.name == lower::FIRST && matches!(call.entry, Entry::Act | Entry::Plan) => {
+                let starts = !given.keys().any(|name| name.starts_with("carry."));
+                let data = vec![f64::from(u8::from(starts)); shape.iter().product()];
                 out.insert(input.name.clone(), Tensor { shape, data });
             }
             Role::Data | Role::Param | Role::Running | Role::Record | Role::Schedule | Role::Clock | Role::Draw => {}

@@ -1,7 +1,7 @@
 //! The side of an agent that acts: observations in, actions out, and what is remembered between them.
 
 use compiler::ir::{Op, Role, ValueId};
-use compiler::lower::Entry;
+use compiler::lower::{Entry, FIRST};
 use dsl::hir::Model;
 
 use crate::Error;
@@ -55,7 +55,7 @@ impl Actor {
             carries.push(Carry { input, start });
         }
         let data = |meaning| layout.fields.iter().find(|f| f.meaning == meaning).and_then(|f| program.graph.input(&f.input));
-        let (observation, first) = (data(Meaning::Observation), data(Meaning::First));
+        let (observation, first) = (data(Meaning::Observation), program.graph.input(FIRST));
         let action = program.graph.output("action").ok_or_else(|| Error::Kernels("acting gives no action".into()))?;
         program.load(state, &READ)?;
         program.executable.prepare()?;
@@ -120,10 +120,10 @@ impl Actor {
     /// Decides for all environments; afterwards the past of each is one step longer.
     pub fn decide(&mut self, seed: u64, step: u64) -> Result<(), Error> {
         self.program.executable.run(seed, step)?;
-        self.program.executable.advance()?;
         self.decided = self.program.output(self.action)?;
+        // A decision that failed leaves the past as it was.
         match self.decided.iter().position(|x| !x.is_finite()) {
-            None => Ok(()),
+            None => Ok(self.program.executable.advance()?),
             Some(i) => {
                 let value = f64::from(self.decided[i]);
                 let place = "while acting; the parameters may have grown too large".to_string();

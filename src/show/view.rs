@@ -42,11 +42,7 @@ pub(super) fn view(model: &Model, sources: &Sources) -> ModelView {
         params: params(model),
         carries: model.carries.iter().map(|c| Carry { path: c.path.clone(), axes: axes(model, &c.axes) }).collect(),
         draws: model.draws.iter().map(|d| draw(model, d)).collect(),
-        running: model
-            .running
-            .iter()
-            .map(|r| Running { name: r.name.clone(), axes: axes(model, &model.node(r.value).axes) })
-            .collect(),
+        running: model.running.iter().map(|r| Running { name: r.name.clone(), axes: axes(model, &r.axes) }).collect(),
         records: records(model),
     }
 }

@@ -45,6 +45,7 @@ use dsl::hir::{self, Model, VarId};
 use dsl::source::Span;
 
 use crate::ir::{AxisId, Program, Role, ValueId};
+pub use act::FIRST;
 use family::Families;
 use frame::Frame;
 
@@ -179,6 +180,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) updated: HashMap<usize, ValueId>,
     /// Values of earlier steps that the present one reads.
     pub(crate) remembers: Vec<(hir::StateValue, i64)>,
+    /// Remembered values as the present step sees them: their starts where an episode begins.
+    pub(crate) begun: HashMap<String, ValueId>,
     /// The executed action, once it is known.
     pub(crate) action: Option<ValueId>,
     /// In an update rule: the parameter's axes, and what the rule's names mean.
@@ -209,6 +212,7 @@ impl<'m> Lower<'m> {
             updating: None,
             updated: HashMap::new(),
             remembers: Vec::new(),
+            begun: HashMap::new(),
             action: None,
             rule: None,
         };
@@ -256,6 +260,11 @@ impl<'m> Lower<'m> {
             Which::Evaluate => &self.model.evaluate,
             Which::Act => self.model.act.as_ref().map_or(&self.model.train, |a| &a.system),
         }
+    }
+
+    /// Whether `training` holds: in updates only. Records and the steps before a segment see the model as the agent does.
+    pub(crate) fn trains(&self) -> bool {
+        self.entry == Entry::TrainStep
     }
 
     pub(crate) fn size_of(&self, size: &hir::Size) -> Result<usize> {

@@ -38,6 +38,10 @@ impl<'a> Ctx<'a> {
             self.pointwise(TRAIN, &systems[TRAIN], &objective.train_sites);
             self.pointwise(EVALUATE, &systems[EVALUATE], &objective.evaluate_sites);
         }
+        if clean {
+            self.running_circles();
+            self.records_fit();
+        }
         let act = act.map(|build| {
             let state = self.act_state(&build);
             let next = std::mem::take(&mut self.act_next);

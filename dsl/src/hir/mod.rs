@@ -136,6 +136,8 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pub name: String,
+    /// The axes of its start, in storage order.
+    pub axes: Vec<AxisId>,
     /// The new value; `Op::Running` in it is the old one.
     pub value: ExprId,
     pub init: ExprId,
@@ -242,6 +244,8 @@ pub struct Act {
     pub values: Vec<(String, ExprId)>,
     /// Values of earlier steps that acting reads, or that computing them for the next step needs.
     pub state: Vec<ActState>,
+    /// Families of the training system that parameters alone determine, and that acting reads as they are.
+    pub timeless: Vec<FamilyId>,
     /// New values of the planner's carries: `(carry, value)`.
     pub next: Vec<(usize, ExprId)>,
 }
