@@ -119,7 +119,7 @@ fn trained(folder: &Folder) -> PathBuf {
     arguments.extend(set.iter().flat_map(|s| ["--set", s]));
     folder.wmc(&arguments, 0);
     let checkpoints = fs::read_dir(folder.path("run/checkpoints")).unwrap().flatten();
-    checkpoints.map(|c| c.path()).max().expect("a checkpoint")
+    checkpoints.map(|c| c.path()).filter(|c| c.is_dir()).max().expect("a checkpoint")
 }
 
 #[test]
