@@ -13,6 +13,7 @@
 mod expr;
 mod size;
 mod system;
+mod valid;
 
 use serde::{Deserialize, Serialize};
 
