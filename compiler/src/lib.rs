@@ -3,6 +3,7 @@
 
 pub mod artefact;
 pub mod backend;
+pub mod budget;
 pub mod composite;
 pub mod grad;
 pub mod interp;
@@ -10,6 +11,7 @@ pub mod ir;
 pub mod kernel;
 pub mod lower;
 pub mod random;
+pub mod rules;
 pub mod run;
 pub mod simplify;
 #[cfg(any(test, feature = "testing"))]

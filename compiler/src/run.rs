@@ -312,7 +312,17 @@ fn defaults(model: &Model, call: &Call, program: &Program, given: &Tensors) -> R
 
 /// Initial parameters, carries and running statistics.
 pub fn initial(model: &Model, seed: u64) -> Result<Tensors, CallError> {
-    let program = lower::lower(model, Entry::Init, Options::default())?;
+    initial_with(model, seed, "")
+}
+
+/// Initial values whose names have a prefix: `carry.` for what acting starts with. The model may be somebody else's.
+pub fn initial_with(model: &Model, seed: u64, prefix: &str) -> Result<Tensors, CallError> {
+    let mut program = lower::lower_untrusted(model, Entry::Init, Options::default())?;
+    let wanted: Vec<bool> = program.outputs.iter().map(|o| o.name.starts_with(prefix)).collect();
+    let mut kept = wanted.iter();
+    program.outputs.retain(|_| kept.next() == Some(&true));
+    let mut kept = wanted.iter();
+    program.graph.results.retain(|_| kept.next() == Some(&true));
     let values = interp::run::<f64>(&program, &[], &BTreeMap::new(), Clock { seed, step: 0 })?;
     Ok(program
         .outputs

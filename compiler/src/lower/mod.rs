@@ -124,11 +124,27 @@ pub enum LowerError {
 
 /// Lowers one entry point of a model whose sizes are all known.
 pub fn lower(model: &Model, entry: Entry, options: Options) -> Result<Program> {
+    let program = lowered(model, entry, options)?;
+    debug_assert_eq!(crate::ir::verify::verify(&program), Ok(()), "{} of {}", entry.name(), model.name);
+    Ok(program)
+}
+
+/// [`lower`] for a model that may come out of somebody's artefact: what comes out is verified, and small enough for the
+/// interpreter to run it here.
+pub fn lower_untrusted(model: &Model, entry: Entry, options: Options) -> Result<Program> {
+    let program = lowered(model, entry, options)?;
+    let invalid =
+        |what: String, span| LowerError::Unsupported { what: format!("the model does not hold together: {what}"), span };
+    crate::ir::verify::verify(&program).map_err(|e| invalid(e.to_string(), e.span))?;
+    crate::budget::interpreted(&program).map_err(|what| invalid(what, Span::default()))?;
+    Ok(program)
+}
+
+fn lowered(model: &Model, entry: Entry, options: Options) -> Result<Program> {
     let mut lower = Lower::new(model, entry, options)?;
     lower.run(entry)?;
     let mut program = lower.program;
     program.graph = lower.frames.remove(0).graph;
-    debug_assert_eq!(crate::ir::verify::verify(&program), Ok(()), "{} of {}", entry.name(), model.name);
     Ok(program)
 }
 

@@ -80,10 +80,17 @@ impl Needs {
     }
 }
 
+impl Needs {
+    /// Numbers that the strips take.
+    pub(super) fn numbers(self) -> usize {
+        self.strips.saturating_mul(STRIP * LANES)
+    }
+}
+
 impl Scratch {
-    pub(super) fn new(needs: Needs) -> Scratch {
+    pub(super) fn new(needs: Needs) -> Result<Scratch, String> {
         let none = Arg { at: std::ptr::null_mut(), step: 0 };
-        Scratch { strips: Memory::new(needs.strips * STRIP * LANES), args: vec![none; needs.args], index: vec![0; needs.index] }
+        Ok(Scratch { strips: Memory::new(needs.numbers())?, args: vec![none; needs.args], index: vec![0; needs.index] })
     }
 
     pub(super) fn bytes(&self) -> usize {

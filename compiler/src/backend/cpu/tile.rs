@@ -284,7 +284,7 @@ impl GemmCode {
         let weight = self.weight.at(worker, WHOLE);
         let bias = self.bias.as_ref().map(|bias| bias.at(worker, WHOLE));
         // What has one list of inputs takes all panels at once.
-        let outputs = if blocks.len() * self.m.len() == 1 { self.n } else { PANEL };
+        let outputs = if blocks.len() * self.m.len() == 1 { self.n.max(1) } else { PANEL };
         for [src_at, weight_at, bias_at, dst_at] in &self.batch {
             for first in (0..self.n).step_by(outputs) {
                 let mut panels = Panels {
