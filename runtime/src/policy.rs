@@ -45,7 +45,8 @@ impl Policy {
         let model = &compiled.model;
         let (manifest, snapshot) = checkpoint::read(&checkpoint::named(checkpoint)?, &compiled.about.fingerprint)?;
         let state = acting(model, &snapshot.learnt)?;
-        let mut actor = Actor::of(Program::compiled(plan, compute)?, model, 1, &state)?;
+        let program = Program::compiled(plan, compute).map_err(|e| refused(&e))?;
+        let mut actor = Actor::of(program, model, 1, &state)?;
         actor.progress((manifest.counters.step as f64 / model.settings.steps as f64).min(1.0))?;
         Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true, told: true })
     }
