@@ -193,7 +193,8 @@ impl Run {
             run.identity.text = run.fingerprint.clone();
         }
         if path.ancestors().nth(2) == Some(folder) {
-            run.chosen = Some(checkpoint::named(path)?);
+            let chosen = if path.ends_with("best") { checkpoint::best(&run.checkpoints()) } else { Some(path.to_path_buf()) };
+            run.chosen = Some(chosen.ok_or_else(|| no_run("no checkpoint has been evaluated".into()))?);
         }
         Ok(run)
     }

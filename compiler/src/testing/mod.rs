@@ -1,7 +1,6 @@
 //! What tests of this crate and of backends are written with (feature `testing`): small programs by hand, random
-//! programs from a seed, graph and kernel, gradients by finite differences, and artefacts that were made to do harm.
+//! programs from a seed, graph and kernel, and gradients by finite differences.
 
-mod crafted;
 mod draft;
 mod finite;
 mod generate;
@@ -9,7 +8,6 @@ mod kernels;
 mod rng;
 mod smooth;
 
-pub use crafted::{Crafted, crafted};
 pub use draft::{Draft, NOWHERE};
 pub use finite::{Mismatch, check_gradient, directional, finite_difference};
 pub use generate::{random_program, random_scalar_program};

@@ -35,7 +35,8 @@ impl Jit {
         let (assembler, set) = self.assembler.as_mut()?;
         let steps = Steps::new(map, views)?;
         let entry = assembler.offset();
-        emit::emit(assembler, *set, &steps, views, inner).then_some(Entry(entry))
+        emit::emit(assembler, *set, &steps, views, inner);
+        Some(Entry(entry))
     }
 
     pub(in super::super) fn finish(self) -> Text {
