@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use compiler::artefact::Artefact;
+
 const SIZES: [&str; 4] = ["--task", "pendulum-swingup", "--dim", "S=4,H=3,B=4,T=4"];
 const ARTEFACT: &str = "starter-pendulum_swingup.wmx";
 
@@ -119,7 +121,7 @@ fn trained(folder: &Folder) -> PathBuf {
     arguments.extend(set.iter().flat_map(|s| ["--set", s]));
     folder.wmc(&arguments, 0);
     let checkpoints = fs::read_dir(folder.path("run/checkpoints")).unwrap().flatten();
-    checkpoints.map(|c| c.path()).max().expect("a checkpoint")
+    checkpoints.map(|c| c.path()).filter(|c| c.is_dir()).max().expect("a checkpoint")
 }
 
 #[test]
@@ -154,6 +156,26 @@ fn a_plan_without_the_text() {
     refused(b"a text", &["it is no artefact"]);
     refused(&[b"wmx 9\n", &bytes[6..]].concat(), &["its format is 9", "compile the model again"]);
     says(&plan(Path::new("nowhere.wmx"), 2).stderr, &["nowhere.wmx"]);
+}
+
+/// Artefacts that were made to do harm: a message and exit code 2, or the honest action.
+#[test]
+fn crafted_artefacts() {
+    let folder = Folder::new();
+    let checkpoint = trained(&folder);
+    folder.compile(&[], 0);
+    let place = checkpoint.to_str().unwrap();
+    let plan =
+        |artefact: &str, code| folder.wmc(&["plan", place, "--artefact", artefact, "--seed", "3", "--obs", "1000,0.25,1"], code);
+    let wanted = text(&plan(ARTEFACT, 0).stdout);
+    let honest = Artefact::read(&fs::read(folder.path(ARTEFACT)).unwrap()).unwrap();
+    for one in compiler::testing::crafted(&honest) {
+        fs::write(folder.path("x.wmx"), &one.bytes).unwrap();
+        match one.refused {
+            Some(words) => says(&plan("x.wmx", 2).stderr, &["x.wmx", words]),
+            None => assert_eq!(text(&plan("x.wmx", 0).stdout), wanted, "{}", one.name),
+        }
+    }
 }
 
 #[test]

@@ -108,7 +108,7 @@ mod vulkan {
             ends(&mut wmc(&[&["compile", "src/starter.wm", "--entry", "plan", "--target", target], &sizes[..]].concat()), 0);
         };
         let checkpoints = std::fs::read_dir(Path::new(&run).join("checkpoints")).unwrap().flatten();
-        let checkpoint = checkpoints.map(|c| c.path()).max().expect("a checkpoint").display().to_string();
+        let checkpoint = checkpoints.map(|c| c.path()).filter(|c| c.is_dir()).max().expect("a checkpoint").display().to_string();
         let artefact = folder.path().join("starter-pendulum_swingup.wmx").display().to_string();
         let seed = std::fs::read_to_string(Path::new(&run).join("run.json")).unwrap();
         let seed: serde_json::Value = serde_json::from_str(&seed).unwrap();

@@ -320,3 +320,96 @@ fn a_metric_of_a_rollout_may_be_nan() {
     let log = fs::read_to_string(tiny.path("run/log.jsonl")).unwrap();
     assert!(log.contains("[\"metric.odd\",\"NaN\"]"), "{log}");
 }
+
+/// A training under `strace`. None, said aloud, where processes may not be traced.
+#[cfg(target_os = "linux")]
+fn traced(tiny: &Tiny, options: &[&str]) -> Option<String> {
+    let trace = tiny.path("trace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o"]).arg(&trace).args(options);
+    let may = Command::new("strace").args(["-o", "/dev/null", "true"]).output().is_ok_and(|o| o.status.success());
+    if !may {
+        eprintln!("SKIPPED, strace cannot trace here; the trace of the file layer is tested in any case");
+        return None;
+    }
+    let train = tiny.train(&["--set", "steps=20"]);
+    command.arg(train.get_program()).args(train.get_args()).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.output().unwrap();
+    Some(fs::read_to_string(trace).unwrap())
+}
+
+/// What the system saw: files are written and synced, then renamed, then their folder is synced.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_system_sees_write_sync_rename_and_sync_of_the_folder() {
+    let tiny = Tiny::new(METRIC, LOSS);
+    let Some(trace) = traced(&tiny, &["-e", "trace=openat,write,fsync,rename"]) else { return };
+    // The file of each descriptor at that moment, and the calls in order.
+    let mut open = std::collections::HashMap::new();
+    let mut calls = Vec::new();
+    for line in trace.lines() {
+        let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
+        let (name, arguments) = call.split_once('(').unwrap_or((call, ""));
+        let texts: Vec<&str> = arguments.split('"').skip(1).step_by(2).collect();
+        let number = || arguments.split([',', ')']).next().unwrap_or_default().to_string();
+        match name {
+            "openat" => _ = open.insert(call.rsplit("= ").next().unwrap_or_default().to_string(), texts[0].to_string()),
+            "rename" => calls.push(format!("rename {} {}", texts[0], texts[1])),
+            "write" | "fsync" => calls.extend(open.get(&number()).map(|path| format!("{name} {path}"))),
+            _ => {}
+        }
+    }
+    let at = |call: &str| calls.iter().position(|c| c.starts_with(call)).unwrap_or_else(|| panic!("no `{call}` in\n{calls:#?}"));
+    let folder = tiny.path("run/checkpoints").display().to_string();
+    let draft = calls[at(&format!("rename {folder}/.draft-"))].split(' ').nth(1).unwrap().to_string();
+    let renamed = at(&format!("rename {draft} {folder}/000000000020"));
+    for file in ["manifest.json", "learnt.safetensors", "world.safetensors", "SHA256SUMS"] {
+        let (written, synced) = (at(&format!("write {draft}/{file}")), at(&format!("fsync {draft}/{file}")));
+        assert!(written < synced && synced < renamed, "{calls:#?}");
+    }
+    assert_eq!(calls[renamed - 1], format!("fsync {draft}"));
+    assert_eq!(calls[renamed + 1], format!("fsync {folder}"));
+    let (written, noted) = (at(&format!("write {draft}-best")), at(&format!("rename {draft}-best {folder}/best")));
+    let order = [format!("fsync {draft}-best"), calls[noted].clone(), format!("fsync {folder}")];
+    assert!(renamed < written && calls[noted - 1..=noted + 1] == order, "{calls:#?}");
+}
+
+/// Kills the process at each of its renames in turn: `run.json`, the curve, the checkpoint, the note of the best one.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_kill_at_any_rename_loses_nothing() {
+    let alone = Tiny::new(METRIC, LOSS);
+    ends(&mut alone.train(&["--set", "steps=20"]), 0);
+    let best = |tiny: &Tiny| fs::read_to_string(tiny.path("run/checkpoints/best")).unwrap();
+    let learnt = |tiny: &Tiny| fs::read(tiny.path("run/checkpoints/000000000020/learnt.safetensors")).unwrap();
+    let mut at_note = 0;
+    for n in 1.. {
+        let tiny = Tiny::new(METRIC, LOSS);
+        let inject = format!("inject=rename:signal=SIGKILL:when={n}");
+        let Some(trace) = traced(&tiny, &["-e", "trace=rename", "-e", &inject]) else { return };
+        if !trace.contains("+++ killed by SIGKILL +++") {
+            assert!(n > 4, "only {} renames", n - 1);
+            break;
+        }
+        at_note += usize::from(trace.lines().rfind(|l| l.contains("rename(")).is_some_and(|l| l.contains("-best\"")));
+        match tiny.path("run/run.json").exists() {
+            true => ends(&mut tiny.resume(&[]), 0),
+            false => {
+                fs::remove_dir_all(tiny.path("run")).unwrap();
+                ends(&mut tiny.train(&["--set", "steps=20"]), 0)
+            }
+        };
+        assert_eq!((best(&tiny), tiny.checkpoints()), (best(&alone), alone.checkpoints()), "kill at rename {n}");
+        assert!(learnt(&tiny) == learnt(&alone), "kill at rename {n}");
+        assert_eq!(log(&tiny.path("run")), log(&alone.path("run")), "kill at rename {n}");
+    }
+    assert_eq!(at_note, 1, "no kill while `best` was written");
+}
+
+/// A gradient whose norm overflows would be clipped to nothing, in silence.
+#[test]
+fn a_norm_that_overflows_stops_the_run() {
+    let tiny = Tiny::new(METRIC, "1e22 * mean(decoder(z[t]))");
+    let told = text(&ends(&mut tiny.train(&[]), 2).stderr);
+    assert!(told.contains("`norm.main` is not finite (inf) at update 0"), "{told}");
+}

@@ -169,8 +169,8 @@ fn plans_of_a_stream_carry_the_memory_on() {
     let lines = stream("[1, 0, -0.5]\n\n[1, 0, -0.5]\n{\"obs\": [1, 0, -0.5], \"first\": true}\n", 0);
     assert_eq!((lines.len(), &lines[0]), (3, &one.trim_end().to_string()));
     assert_ne!(lines[0], lines[1]);
-    assert_eq!(stream("[1, 0, 0]\n[1]\n[1, 0, 0]\n", 2).len(), 1);
-    assert_eq!(stream("one\n", 2).len(), 0);
+    assert_eq!(stream("[1, 0, 0]\n[1]\n[1, 0, 0]\n", 2).len(), 3);
+    assert_eq!(stream("one\n", 2).len(), 1);
     refuses(wmc(&["plan", "--obs", "1,0"]).arg(&run), &["has 2 numbers and should have 3"]);
     refuses(wmc(&["plan", "--obs", "1,0,nan"]).arg(&run), &["no number"]);
 }

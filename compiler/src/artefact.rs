@@ -163,20 +163,62 @@ impl Artefact {
     /// Reads a file that is whole, and whose kernels hold their invariants.
     pub fn read(bytes: &[u8]) -> Result<Artefact, ArtefactError> {
         let Document { about, model, entries } = document(bytes)?;
+        model.validate().map_err(ArtefactError::Content)?;
         let entry = |stored: Stored| {
             let content = |e: &dyn std::fmt::Display| ArtefactError::Content(e.to_string());
             let kernels = text::parse(&stored.kernels).map_err(|e| content(&e))?;
             verify(&kernels).map_err(|e| content(&e))?;
-            let (inputs, outputs) = (stored.interface.inputs.len(), stored.interface.outputs.len());
-            if (kernels.inputs.len(), kernels.outputs.len()) != (inputs, outputs) {
-                return Err(content(&format!("`{}` and its table of inputs and outputs differ", kernels.name)));
-            }
+            table(&stored.interface, &kernels).map_err(|e| content(&e))?;
             let mut emitted = stored.emitted;
             emitted.iter_mut().for_each(|e| e.constants = kernels.constants());
             Ok(EntryPoint { interface: stored.interface, operations: stored.operations, kernels, emitted })
         };
         Ok(Artefact { about, model, entries: entries.into_iter().map(entry).collect::<Result<_, _>>()? })
     }
+}
+
+/// Whether the table of inputs and outputs is that of the kernels: as many arrays, of the same lengths.
+fn table(interface: &ir::Program, kernels: &kernel::Program) -> Result<(), String> {
+    let (name, graph) = (&kernels.name, &interface.graph);
+    if *name != interface.name {
+        return Err(format!("the kernels of `{}` are those of `{name}`", interface.name));
+    }
+    if (kernels.inputs.len(), kernels.outputs.len()) != (interface.inputs.len(), interface.outputs.len())
+        || graph.results.len() != interface.outputs.len()
+    {
+        return Err(format!("`{name}` and its table of inputs and outputs differ"));
+    }
+    let same_length = |what: &str, axes: &[ir::AxisId], id: &kernel::BufferId| {
+        let sizes = axes.iter().map(|axis| interface.axes.get(axis.0 as usize).map(|axis| axis.size));
+        let len = sizes.into_iter().try_fold(1usize, |n, size| n.checked_mul(size?));
+        let buffer = &kernels.buffers[id.0 as usize];
+        match len {
+            Some(len) if len == buffer.len => Ok(()),
+            Some(len) => Err(format!("`{name}`: {what} has {len} numbers in the table and {} in the kernels", buffer.len)),
+            None => Err(format!("`{name}`: {what} has an axis that is not there, or one that is too long")),
+        }
+    };
+    for (input, id) in interface.inputs.iter().zip(&kernels.inputs) {
+        same_length(&format!("the input `{}`", input.name), &input.axes, id)?;
+    }
+    for ((output, id), result) in interface.outputs.iter().zip(&kernels.outputs).zip(&graph.results) {
+        let what = format!("the output `{}`", output.name);
+        let node = graph.nodes.get(result.0 as usize).ok_or_else(|| format!("`{name}`: {what} is no value of its graph"))?;
+        same_length(&what, &node.axes, id)?;
+        if let Op::Input(input) = node.op
+            && input as usize >= interface.inputs.len()
+        {
+            return Err(format!("`{name}`: {what} is the input {input}, which is not there"));
+        }
+        let Some(updated) = output.updates else { continue };
+        let Some(input) = kernels.inputs.get(updated) else {
+            return Err(format!("`{name}`: {what} updates the input {updated}, which is not there"));
+        };
+        if kernels.buffers[input.0 as usize].len != kernels.buffers[id.0 as usize].len {
+            return Err(format!("`{name}`: {what} updates an input of another length"));
+        }
+    }
+    Ok(())
 }
 
 /// What a file says of itself, if it is whole.

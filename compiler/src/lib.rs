@@ -3,14 +3,15 @@
 
 pub mod artefact;
 pub mod backend;
+pub mod budget;
 pub mod composite;
 pub mod grad;
 pub mod interp;
 pub mod ir;
 pub mod kernel;
 pub mod lower;
-pub mod memory;
 pub mod random;
+pub mod rules;
 pub mod run;
 pub mod simplify;
 #[cfg(any(test, feature = "testing"))]

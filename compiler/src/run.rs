@@ -18,7 +18,6 @@ use crate::interp::{self, Array, Clock, Real, RunError, RunOptions};
 use crate::ir::{Program, Role};
 use crate::kernel::fuse::FuseError;
 use crate::lower::{self, Entry, LowerError, Options};
-use crate::memory::{self, TooLarge};
 
 /// An array with a shape, in double precision whatever it was stored as.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -103,25 +102,11 @@ pub enum CallError {
     #[error("kernels compute in single precision")]
     Double,
     #[error(transparent)]
-    TooLarge(#[from] Box<TooLarge>),
-    #[error(transparent)]
     Fuse(#[from] FuseError),
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error("`{output}` is not finite: the number at place {place} is {value}, and the interpreter's is finite")]
     NotFinite { output: String, place: usize, value: f64 },
-}
-
-impl CallError {
-    /// The refusal of a program that does not fit into memory, whoever refused it.
-    pub fn too_large(&self) -> Option<&TooLarge> {
-        match self {
-            CallError::TooLarge(refused)
-            | CallError::Fuse(FuseError::TooLarge(refused))
-            | CallError::Device(DeviceError::TooLarge(refused)) => Some(refused),
-            _ => None,
-        }
-    }
 }
 
 /// Lowers an entry point for the sizes of the given data.
@@ -154,7 +139,6 @@ pub fn call(model: &Model, call: &Call, given: &Tensors) -> Result<Tensors, Call
 }
 
 fn run<T: Real>(model: &Model, call: &Call, program: &Program, given: &Tensors) -> Result<Tensors, CallError> {
-    memory::check_graph(program, size_of::<T>() as u64, model)?;
     let (inputs, draws) = arrays::<T>(model, call, program, given)?;
     let clock = Clock { seed: call.seed, step: call.step };
     let outputs = interp::run_with(program, &inputs, &draws, clock, RunOptions { check: call.check })?;
@@ -243,6 +227,7 @@ pub fn known_names(model: &Model) -> BTreeSet<String> {
     names.extend(model.running.iter().map(|r| format!("running.{}", r.name)));
     names.extend(model.schedules.iter().map(|s| format!("schedule.{}", s.name)));
     names.insert("progress".to_string());
+    names.insert(lower::FIRST.to_string());
     names.extend(model.optimizers.iter().map(|o| format!("count.{}", o.name)));
     for id in &model.records {
         let f = model.train.family(*id);
@@ -313,22 +298,31 @@ fn defaults(model: &Model, call: &Call, program: &Program, given: &Tensors) -> R
                 };
                 out.insert(input.name.clone(), Tensor { shape, data });
             }
+            // Who gives a memory goes on with an episode; who gives none starts one.
+            Role::Data if input.name == lower::FIRST && matches!(call.entry, Entry::Act | Entry::Plan) => {
+                let starts = !given.keys().any(|name| name.starts_with("carry."));
+                let data = vec![f64::from(u8::from(starts)); shape.iter().product()];
+                out.insert(input.name.clone(), Tensor { shape, data });
+            }
             Role::Data | Role::Param | Role::Running | Role::Record | Role::Schedule | Role::Clock | Role::Draw => {}
         }
     }
     Ok(out)
 }
 
-/// Refuses a model whose initial state does not fit into memory.
-pub fn check_initial(model: &Model) -> Result<(), CallError> {
-    let program = lower::lower(model, Entry::Init, Options::default())?;
-    Ok(memory::check_graph(&program, size_of::<f64>() as u64, model)?)
-}
-
 /// Initial parameters, carries and running statistics.
 pub fn initial(model: &Model, seed: u64) -> Result<Tensors, CallError> {
-    let program = lower::lower(model, Entry::Init, Options::default())?;
-    memory::check_graph(&program, size_of::<f64>() as u64, model)?;
+    initial_with(model, seed, "")
+}
+
+/// Initial values whose names have a prefix: `carry.` for what acting starts with. The model may be somebody else's.
+pub fn initial_with(model: &Model, seed: u64, prefix: &str) -> Result<Tensors, CallError> {
+    let mut program = lower::lower_untrusted(model, Entry::Init, Options::default())?;
+    let wanted: Vec<bool> = program.outputs.iter().map(|o| o.name.starts_with(prefix)).collect();
+    let mut kept = wanted.iter();
+    program.outputs.retain(|_| kept.next() == Some(&true));
+    let mut kept = wanted.iter();
+    program.graph.results.retain(|_| kept.next() == Some(&true));
     let values = interp::run::<f64>(&program, &[], &BTreeMap::new(), Clock { seed, step: 0 })?;
     Ok(program
         .outputs

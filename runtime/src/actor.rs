@@ -1,7 +1,7 @@
 //! The side of an agent that acts: observations in, actions out, and what is remembered between them.
 
 use compiler::ir::{Op, Role, ValueId};
-use compiler::lower::Entry;
+use compiler::lower::{Entry, FIRST};
 use dsl::hir::Model;
 
 use crate::Error;
@@ -52,11 +52,20 @@ impl Actor {
             }
             let len = program.shape(input).iter().product::<usize>() / batch;
             let start = state.get(name).map_or_else(|| vec![0.0; len], |t| t.data.clone());
+            fits(name, batch, start.len(), program.shape(input))?;
             carries.push(Carry { input, start });
         }
         let data = |meaning| layout.fields.iter().find(|f| f.meaning == meaning).and_then(|f| program.graph.input(&f.input));
-        let (observation, first) = (data(Meaning::Observation), data(Meaning::First));
+        let (observation, first) = (data(Meaning::Observation), program.graph.input(FIRST));
         let action = program.graph.output("action").ok_or_else(|| Error::Kernels("acting gives no action".into()))?;
+        for (input, width) in [(observation, layout.observation), (first, 1)] {
+            let Some(input) = input else { continue };
+            fits(&program.graph.inputs[input].name, batch, width, program.shape(input))?;
+        }
+        for (input, _) in &followed {
+            fits(&program.graph.inputs[*input].name, batch, 1, program.shape(*input))?;
+        }
+        fits("action", batch, layout.action, program.output_shape(action))?;
         program.load(state, &READ)?;
         program.executable.prepare()?;
         let schedules = Schedules::new(model)?;
@@ -120,10 +129,10 @@ impl Actor {
     /// Decides for all environments; afterwards the past of each is one step longer.
     pub fn decide(&mut self, seed: u64, step: u64) -> Result<(), Error> {
         self.program.executable.run(seed, step)?;
-        self.program.executable.advance()?;
         self.decided = self.program.output(self.action)?;
+        // A decision that failed leaves the past as it was.
         match self.decided.iter().position(|x| !x.is_finite()) {
-            None => Ok(()),
+            None => Ok(self.program.executable.advance()?),
             Some(i) => {
                 let value = f64::from(self.decided[i]);
                 let place = "while acting; the parameters may have grown too large".to_string();
@@ -160,6 +169,15 @@ impl Actor {
 
     pub fn restore(&mut self, memory: &State) -> Result<(), Error> {
         self.program.load(memory, &[Role::Carry])
+    }
+}
+
+/// Whether an array of an entry point has so many numbers for each environment. One that was compiled elsewhere may not.
+fn fits(name: &str, batch: usize, width: usize, shape: Vec<usize>) -> Result<(), Error> {
+    let len = shape.iter().product::<usize>();
+    match batch.checked_mul(width) {
+        Some(wanted) if wanted == len => Ok(()),
+        _ => Err(Error::Unsupported(format!("`{name}` has {len} numbers where {batch} environments with {width} each act"))),
     }
 }
 

@@ -93,6 +93,14 @@ pub fn note_best(folder: &Path, counters: &Counters) -> Result<Option<PathBuf>, 
     Ok(Some(place.clone()))
 }
 
+/// The checkpoint that a path names: a folder, or the best one of `checkpoints/best`.
+pub fn named(path: &Path) -> Result<PathBuf, Error> {
+    match path.parent() {
+        Some(folder) if path.ends_with(BEST) => best(folder).ok_or_else(|| Error::file(path, "no checkpoint has been evaluated")),
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
 /// The checkpoint with the highest return, if one has been evaluated.
 pub fn best(folder: &Path) -> Option<PathBuf> {
     let name = disk::read_text(&folder.join(BEST)).ok()?;

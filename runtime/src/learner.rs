@@ -25,7 +25,7 @@ pub struct Learner {
     program: Program,
     /// `loss.dyn`, `objective.main`, `metric.kl`: single numbers to look at, and their outputs.
     numbers: Vec<(String, usize)>,
-    /// Outputs that the next update starts from. A gradient that is not finite shows in them.
+    /// Outputs that the next update starts from, and norms of gradients. A gradient that is not finite shows in them.
     watched: Vec<usize>,
     /// Updates from one look at them to the next.
     watch_every: u64,
@@ -51,8 +51,10 @@ impl Learner {
         }
         let rest = state.iter().filter(|(n, _)| program.graph.input(n).is_none()).map(|(n, t)| (n.clone(), t.clone())).collect();
         let told = vec![0.0; numbers.len()];
+        let is_norm = |o: &Output| o.name.starts_with("norm.");
         let is_kept = |o: &Output| o.updates.is_some_and(|input| KEPT.contains(&program.graph.inputs[input].role));
-        let watched = program.graph.outputs.iter().enumerate().filter(|(_, o)| is_kept(o)).map(|(n, _)| n).collect();
+        let watched =
+            program.graph.outputs.iter().enumerate().filter(|(_, o)| is_kept(o) || is_norm(o)).map(|(n, _)| n).collect();
         let watch_every = if compute.device == Device::Cpu { 1 } else { DEVICE_WATCH };
         Ok(Learner { program, numbers, watched, watch_every, told, schedules: Schedules::new(model)?, rest, updates: 0 })
     }

@@ -43,9 +43,10 @@ impl Policy {
         let plan =
             compiled.entry(Entry::Plan).ok_or_else(|| refused(&"it has no entry point `plan`: compile it without `--entry`"))?;
         let model = &compiled.model;
-        let (manifest, snapshot) = checkpoint::read(checkpoint, &compiled.about.fingerprint)?;
+        let (manifest, snapshot) = checkpoint::read(&checkpoint::named(checkpoint)?, &compiled.about.fingerprint)?;
         let state = acting(model, &snapshot.learnt)?;
-        let mut actor = Actor::of(Program::compiled(plan, compute)?, model, 1, &state)?;
+        let program = Program::compiled(plan, compute).map_err(|e| refused(&e))?;
+        let mut actor = Actor::of(program, model, 1, &state)?;
         actor.progress((manifest.counters.step as f64 / model.settings.steps as f64).min(1.0))?;
         Ok(Policy { model: model.clone(), actor, seed, step: 0, first: true, told: true })
     }

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use compiler::artefact::EntryPoint;
-use compiler::backend::{self, Device, DeviceError, Executable, Resident, cpu};
+use compiler::backend::{self, Device, Executable, Resident};
 use compiler::interp::{self, Array, Clock};
 use compiler::ir::{self, Role};
 use compiler::kernel;
 use compiler::kernel::fuse::{Level, fuse};
-use compiler::lower::{Entry, LowerError, Options, lower};
-use compiler::memory::{self, Reserved};
+use compiler::lower::{Entry, Options, lower, lower_untrusted};
 use dsl::hir::Model;
 
 use crate::Error;
@@ -50,25 +49,10 @@ pub(crate) struct Program {
 impl Program {
     /// Compiles an entry point for a device.
     pub(crate) fn new(model: &Model, entry: Entry, batch: Option<usize>, compute: Compute) -> Result<Program, Error> {
-        let (graph, kernels) = kernels(model, entry, batch, compute.level)?;
-        Program::open(graph, &kernels, compute).map_err(|error| located(error, model))
-    }
-
-    /// Takes the memory of an entry point that the model may have, without allocating it.
-    pub(crate) fn reserve(
-        model: &Model,
-        entry: Entry,
-        batch: Option<usize>,
-        compute: Compute,
-    ) -> Result<Option<Reserved>, Error> {
-        match kernels(model, entry, batch, compute.level) {
-            Err(Error::Lower(LowerError::NoEntry { .. })) => Ok(None),
-            Err(error) => Err(error),
-            Ok((_, kernels)) => {
-                let reserved = memory::reserve_program(&kernels, cpu::needs(&kernels, compute.threads));
-                Ok(Some(reserved.map_err(|refused| refused.located(model))?))
-            }
-        }
+        let mut graph = lower(model, entry, Options { batch, ..Options::default() })?;
+        compiler::simplify::simplify(&mut graph);
+        let kernels = fuse(&graph, compute.level).map_err(|e| Error::Kernels(e.to_string()))?;
+        Program::open(graph, &kernels, compute)
     }
 
     /// The part of an entry point whose outputs have a prefix. Values of equations in `given` are the caller's, by name.
@@ -81,8 +65,8 @@ impl Program {
         let mut kept = wanted.iter();
         graph.graph.results.retain(|_| kept.next() == Some(&true));
         compiler::simplify::simplify(&mut graph);
-        let kernels = fuse(&graph, compute.level)?;
-        Program::open(graph, &kernels, compute).map_err(|error| located(error, model))
+        let kernels = fuse(&graph, compute.level).map_err(|e| Error::Kernels(e.to_string()))?;
+        Program::open(graph, &kernels, compute)
     }
 
     /// One that was compiled before.
@@ -153,25 +137,14 @@ impl Program {
             if found.shape != shape {
                 return Err(Error::Misfit(format!("`{name}` has the shape {:?} and should have {shape:?}", found.shape)));
             }
-            self.executable.input_mut(input)?.copy_from_slice(&found.data);
+            let numbers = self.executable.input_mut(input)?;
+            if found.data.len() != numbers.len() {
+                let (has, wanted) = (found.data.len(), numbers.len());
+                return Err(Error::Misfit(format!("`{name}` has {has} numbers and should have {wanted}")));
+            }
+            numbers.copy_from_slice(&found.data);
         }
         Ok(())
-    }
-}
-
-/// An entry point as kernels, and the graph they come from.
-fn kernels(model: &Model, entry: Entry, batch: Option<usize>, level: Level) -> Result<(ir::Program, kernel::Program), Error> {
-    let mut graph = lower(model, entry, Options { batch, ..Options::default() })?;
-    compiler::simplify::simplify(&mut graph);
-    let kernels = fuse(&graph, level)?;
-    Ok((graph, kernels))
-}
-
-/// A refusal names the places where the model declares what is too large.
-fn located(error: Error, model: &Model) -> Error {
-    match error {
-        Error::Device(DeviceError::TooLarge(refused)) => Error::TooLarge(refused.located(model)),
-        other => other,
     }
 }
 
@@ -189,10 +162,7 @@ impl Program {
 
 /// The state that a model starts with: what the language says about parameters, slow copies like their parameters, empty slots.
 pub fn initial(model: &Model, seed: u64) -> Result<State, Error> {
-    let mut state: State = compiler::run::initial(model, seed)?
-        .into_iter()
-        .map(|(name, t)| (name, Tensor { shape: t.shape, data: t.data.iter().map(|x| *x as f32).collect() }))
-        .collect();
+    let mut state = singles(compiler::run::initial(model, seed)?);
     let params: Vec<(String, Tensor)> =
         state.iter().filter_map(|(n, t)| Some((n.strip_prefix("param.")?.to_string(), t.clone()))).collect();
     for (path, tensor) in params {
@@ -208,10 +178,14 @@ pub fn initial(model: &Model, seed: u64) -> Result<State, Error> {
     Ok(state)
 }
 
+fn singles(tensors: compiler::run::Tensors) -> State {
+    let single = |t: compiler::run::Tensor| Tensor { shape: t.shape, data: t.data.iter().map(|x| *x as f32).collect() };
+    tensors.into_iter().map(|(name, t)| (name, single(t))).collect()
+}
+
 /// What acting starts from: what was learnt, and carries as the language says.
 pub fn acting(model: &Model, learnt: &State) -> Result<State, Error> {
-    let mut state = initial(model, 0)?;
-    state.retain(|name, _| name.starts_with("carry."));
+    let mut state = singles(compiler::run::initial_with(model, 0, "carry.")?);
     state.extend(learnt.iter().map(|(name, t)| (name.clone(), t.clone())));
     Ok(state)
 }
@@ -222,7 +196,7 @@ pub(crate) struct Schedules(ir::Program);
 
 impl Schedules {
     pub(crate) fn new(model: &Model) -> Result<Schedules, Error> {
-        Ok(Schedules(lower(model, Entry::Schedules, Options::default())?))
+        Ok(Schedules(lower_untrusted(model, Entry::Schedules, Options::default())?))
     }
 
     /// Names with their values.
@@ -230,6 +204,7 @@ impl Schedules {
         let inputs: Vec<Array<f64>> = self.0.inputs.iter().map(|_| Array { axes: Vec::new(), data: vec![progress] }).collect();
         let values = interp::run(&self.0, &inputs, &BTreeMap::new(), Clock { seed: 0, step: 0 })
             .map_err(compiler::run::CallError::from)?;
-        Ok(self.0.outputs.iter().zip(values).map(|(o, a)| (o.name.clone(), a.data[0])).collect())
+        let values = self.0.outputs.iter().zip(values);
+        Ok(values.filter_map(|(o, a)| Some((o.name.clone(), *a.data.first()?))).collect())
     }
 }

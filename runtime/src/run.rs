@@ -193,8 +193,7 @@ impl Run {
             run.identity.text = run.fingerprint.clone();
         }
         if path.ancestors().nth(2) == Some(folder) {
-            let chosen = if path.ends_with("best") { checkpoint::best(&run.checkpoints()) } else { Some(path.to_path_buf()) };
-            run.chosen = Some(chosen.ok_or_else(|| no_run("no checkpoint has been evaluated".into()))?);
+            run.chosen = Some(checkpoint::named(path)?);
         }
         Ok(run)
     }

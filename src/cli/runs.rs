@@ -103,7 +103,8 @@ pub(crate) struct Eval {
 ///
 /// One observation gives one action. With `--stream`, every line of standard input is an observation (a JSON array of numbers, or
 /// `{"obs": [..], "first": true}` where an episode starts) and every line of standard output its action; what the model
-/// remembers is carried from line to line.
+/// remembers is carried from line to line. A line that is no observation is answered by `{"error": ".."}` and forgotten; the command
+/// then ends with exit code 2.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -253,7 +254,7 @@ pub(crate) struct Experiment {
     pub(crate) set: Vec<(String, String)>,
 
     /// Threads of each run; otherwise the machine's, shared out
-    #[arg(long, value_name = "N", value_parser = super::shared::threads)]
+    #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
 }
 

@@ -1,6 +1,6 @@
 //! `wmc plan`: actions of a trained model, for one observation or for a stream of them.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::path::Path;
 
 use runtime::Error;
@@ -11,6 +11,9 @@ use serde::Deserialize;
 use crate::cli::Plan;
 use crate::commands::{help_for, newest, open_run};
 use crate::output::{Exit, Output};
+
+/// The longest line in bytes, enough for an observation of half a million numbers.
+const LONGEST: u64 = 16 << 20;
 
 /// A line of the stream.
 #[derive(Debug, Deserialize)]
@@ -36,43 +39,107 @@ pub(crate) fn run(arguments: &Plan, out: &mut Output) -> Exit {
     };
     let Some(mut policy) = policy else { return Exit::Bad };
     if !arguments.stream {
-        return decide(&mut policy, &arguments.obs, None, out);
+        return match policy.plan(&arguments.obs) {
+            Ok(action) => {
+                out.say(format!("{}\n", serde_json::Value::from(action)));
+                Exit::Fine
+            }
+            Err(error) => {
+                let (error, help) = failed(&policy, &error);
+                out.error(&error, &help);
+                Exit::Bad
+            }
+        };
     }
-    for (number, line) in std::io::stdin().lock().lines().enumerate() {
-        let number = number + 1;
-        let line = match line {
-            Ok(line) => line,
+    stream(&mut policy, &mut std::io::stdin().lock(), out)
+}
+
+/// Answers every line of a stream, with an action or with an error. The model remembers what it saw before a line that failed.
+fn stream(policy: &mut Policy, input: &mut impl BufRead, out: &mut Output) -> Exit {
+    let mut exit = Exit::Fine;
+    let mut line = Vec::new();
+    for number in 1.. {
+        let answer = match next_line(input, &mut line) {
+            Ok(Line::End) => break,
+            Ok(Line::Whole) if line.trim_ascii().is_empty() => continue,
+            Ok(Line::Whole) => answer(policy, &line),
+            Ok(Line::TooLong) => {
+                Err((format!("it has more than {LONGEST} bytes"), "give one JSON array of numbers a line".to_string()))
+            }
             Err(error) => {
                 out.error(&format!("cannot read line {number}: {error}"), "give one JSON array of numbers a line");
                 return Exit::Bad;
             }
         };
-        if line.trim().is_empty() {
-            continue;
-        }
-        let (obs, first, followed) = match serde_json::from_str(&line) {
-            Ok(Seen::Numbers(obs)) => (obs, false, None),
-            Ok(Seen::Marked { obs, first, reward, terminal }) => (obs, first, reward.map(|r| (r, terminal))),
-            Err(_) => {
-                let help = "write [0.1, -1, 0] or {\"obs\": [0.1, -1, 0], \"first\": true}";
-                out.error(&format!("line {number} is no observation: {line}"), help);
-                return Exit::Bad;
+        match answer {
+            Ok(action) => out.say(format!("{}\n", serde_json::Value::from(action))),
+            Err((error, help)) => {
+                let told = format!("line {number}: {error}");
+                out.say(format!("{}\n", serde_json::json!({ "error": told })));
+                out.error(&told, &help);
+                exit = Exit::Bad;
             }
-        };
-        let told = followed.map_or(Ok(()), |(reward, terminal)| policy.outcome(reward, terminal));
-        if let Err(error) = told.and_then(|()| if first { policy.reset() } else { Ok(()) }) {
-            let help = match error {
-                Error::RewardNotFinite(_) => "give the reward of the action before",
-                _ => "the device failed: try it again, or `--device cpu`",
-            };
-            out.error(&format!("line {number}: {error}"), help);
-            return Exit::Bad;
         }
-        if decide(&mut policy, &obs, Some(number), out) != Exit::Fine {
-            return Exit::Bad;
-        }
+        // Somebody waits for it.
+        out.flush();
     }
-    Exit::Fine
+    exit
+}
+
+enum Line {
+    Whole,
+    /// Skipped up to its end.
+    TooLong,
+    End,
+}
+
+/// Reads a line of at most [`LONGEST`] bytes, without its end.
+fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Line> {
+    line.clear();
+    let read = input.by_ref().take(LONGEST + 1).read_until(b'\n', line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        return Ok(Line::Whole);
+    }
+    if read as u64 <= LONGEST {
+        return Ok(if read == 0 { Line::End } else { Line::Whole });
+    }
+    line.clear();
+    input.skip_until(b'\n')?;
+    Ok(Line::TooLong)
+}
+
+/// The action for a line, or what is wrong with it and what helps.
+fn answer(policy: &mut Policy, line: &[u8]) -> Result<Vec<f64>, (String, String)> {
+    let (obs, first, followed) = match serde_json::from_slice(line) {
+        Ok(Seen::Numbers(obs)) => (obs, false, None),
+        Ok(Seen::Marked { obs, first, reward, terminal }) => (obs, first, reward.map(|r| (r, terminal))),
+        Err(_) => {
+            let help = "write [0.1, -1, 0] or {\"obs\": [0.1, -1, 0], \"first\": true}";
+            let shown: String = String::from_utf8_lossy(line).chars().take(80).collect();
+            return Err((format!("this is no observation: {shown}"), help.to_string()));
+        }
+    };
+    if let Some((reward, terminal)) = followed {
+        policy.outcome(reward, terminal).map_err(|e| failed(policy, &e))?;
+    }
+    if first {
+        policy.reset().map_err(|e| failed(policy, &e))?;
+    }
+    policy.plan(&obs).map_err(|e| failed(policy, &e))
+}
+
+fn failed(policy: &Policy, error: &Error) -> (String, String) {
+    let help = match error {
+        Error::Untold => "write {\"obs\": [..], \"reward\": 0.5}: what the action before was rewarded with".to_string(),
+        Error::RewardNotFinite(_) => "give the reward of the action before".to_string(),
+        Error::Observation { .. } | Error::ObservationNotFinite(_) => {
+            format!("an observation of this model has {} finite numbers", policy.observation_size())
+        }
+        Error::NotFinite { .. } => "the model gives no action for this observation; its memory is as before".to_string(),
+        _ => "the device failed: try it again, or `--device cpu`".to_string(),
+    };
+    (error.to_string(), help)
 }
 
 /// From the folder of a run. None after what is wrong has been said.
@@ -91,24 +158,4 @@ fn compiled(artefact: &Path, arguments: &Plan, out: &mut Output) -> Option<Polic
     let policy = Policy::load(artefact, &arguments.run, arguments.seed, compute);
     let help = "give what `wmc compile` wrote for the text, task and sizes of the run, and a folder of its `checkpoints`";
     policy.map_err(|error| out.error(&error.to_string(), help)).ok()
-}
-
-fn decide(policy: &mut Policy, obs: &[f64], line: Option<usize>, out: &mut Output) -> Exit {
-    match policy.plan(obs) {
-        Ok(action) => {
-            out.say(format!("{}\n", serde_json::Value::from(action)));
-            // Somebody waits for it.
-            out.flush();
-            Exit::Fine
-        }
-        Err(error) => {
-            let place = line.map_or(String::new(), |n| format!("line {n}: "));
-            let help = match error {
-                Error::Untold => "write {\"obs\": [..], \"reward\": 0.5}: what the action before was rewarded with".to_string(),
-                _ => format!("an observation of this model has {} numbers", policy.observation_size()),
-            };
-            out.error(&format!("{place}{error}"), &help);
-            Exit::Bad
-        }
-    }
 }

@@ -1,10 +1,5 @@
 //! From a checked model to the document that is shown.
 
-use compiler::artefact;
-use compiler::backend::cpu;
-use compiler::kernel::cost;
-use compiler::kernel::fuse::Level;
-use compiler::lower::Entry;
 use dsl::hir::{self, AxisId, Model, Noise, VarId};
 use dsl::source::Sources;
 
@@ -47,11 +42,7 @@ pub(super) fn view(model: &Model, sources: &Sources) -> ModelView {
         params: params(model),
         carries: model.carries.iter().map(|c| Carry { path: c.path.clone(), axes: axes(model, &c.axes) }).collect(),
         draws: model.draws.iter().map(|d| draw(model, d)).collect(),
-        running: model
-            .running
-            .iter()
-            .map(|r| Running { name: r.name.clone(), axes: axes(model, &model.node(r.value).axes) })
-            .collect(),
+        running: model.running.iter().map(|r| Running { name: r.name.clone(), axes: axes(model, &r.axes) }).collect(),
         records: records(model),
     }
 }
@@ -188,18 +179,7 @@ fn entry_points(model: &Model, written: &Written) -> Vec<EntryPoint> {
         "record" => records(model),
         _ => Vec::new(),
     };
-    let entry_point = |name: &'static str| {
-        let (memory, flops) = memory_and_work(model, name).unzip();
-        EntryPoint { name, gives: gives(name), memory, flops }
-    };
-    model.entry_points().into_iter().map(entry_point).collect()
-}
-
-/// Bytes and flops of an entry point as kernels, where all sizes are known. Nothing is allocated.
-fn memory_and_work(model: &Model, name: &str) -> Option<(u64, u64)> {
-    let compiled = artefact::EntryPoint::compile(model, Entry::parse(name)?, None, Level::default()).ok()?;
-    let flops = cost::totals(&compiled.kernels, &compiled.kernels.steps).cost.flops;
-    Some((cpu::needs(&compiled.kernels, 1).bytes(), flops))
+    model.entry_points().into_iter().map(|name| EntryPoint { name, gives: gives(name) }).collect()
 }
 
 fn params(model: &Model) -> Vec<Param> {

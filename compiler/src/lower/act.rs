@@ -1,13 +1,24 @@
 //! Acting: the present step, and what the next one remembers.
 
-use super::{Binding, Lower, Result, Which};
+use super::{Binding, Entry, Lower, Result, Which};
 use crate::ir::{AxisId, Role, ValueId};
 use dsl::hir::{self, FamilyId, Index, StateValue};
 use dsl::source::Span;
 
+/// The input that says where an episode begins.
+pub const FIRST: &str = "data.first";
+
 impl Lower<'_> {
     /// A value of the training system at the present step of an agent: computed, or remembered from an earlier one.
     pub(super) fn read_now(&mut self, family: FamilyId, leaf: usize, index: &[Index], span: Span) -> Result<ValueId> {
+        let now = |cx: &Self, i: &Index| i.terms.iter().any(|(v, _)| cx.bindings.get(v) == Some(&Binding::Now));
+        let timeless = self.model.act.as_ref().is_some_and(|act| act.timeless.contains(&family));
+        if timeless && !index.iter().any(|i| now(self, i)) {
+            let which = std::mem::replace(&mut self.which, Which::Train);
+            let value = self.read(family, leaf, index, span);
+            self.which = which;
+            return value;
+        }
         let [index] = index else { return self.unsupported("acting reads values of a single step", span) };
         let which = std::mem::replace(&mut self.which, Which::Train);
         let value = self.value_now(family, leaf, index, span);
@@ -88,7 +99,39 @@ impl Lower<'_> {
             self.remembers.push((value, lag));
         }
         let axes = self.state_axes(value)?;
-        Ok(self.input(self.state_name(value, lag), Role::Carry, axes, span))
+        let name = self.state_name(value, lag);
+        let given = self.input(name.clone(), Role::Carry, axes, span);
+        self.begun(name, given, span, |cx| cx.base_case(value, lag, span))
+    }
+
+    /// What an agent remembers, or its start where `first` says that an episode begins now. Acting has this input whether or
+    /// not the model reads the field.
+    pub(super) fn begun(
+        &mut self,
+        name: String,
+        given: ValueId,
+        span: Span,
+        start: impl FnOnce(&mut Self) -> Result<ValueId>,
+    ) -> Result<ValueId> {
+        let acting = matches!(self.entry, Entry::Act | Entry::Plan);
+        // A model may use the name for something else.
+        let flag =
+            |(i, field): (usize, &hir::Input)| field.name != "first" || field.axes.is_empty() && i != self.model.action.input;
+        if !acting || !self.model.inputs.iter().enumerate().all(flag) {
+            return Ok(given);
+        }
+        if let Some(v) = self.begun.get(&name) {
+            return Ok(*v);
+        }
+        let batch = self.batch.into_iter().collect();
+        let first = self.input(FIRST.to_string(), Role::Data, batch, span);
+        let start = start(self)?;
+        let axes = self.graph().axes(given).to_vec();
+        let start = self.ensure(start, &axes, span);
+        let value = self.graph().select(first, start, given, span);
+        let value = self.ordered(value, &axes, span);
+        self.begun.insert(name, value);
+        Ok(value)
     }
 
     /// A field of the data at the present step of an agent.
@@ -110,6 +153,7 @@ impl Lower<'_> {
     pub(super) fn act(&mut self, training: bool) -> Result<()> {
         let Some(act) = &self.model.act else { return self.no_entry("it does not act") };
         self.bindings.insert(act.now, Binding::Now);
+        self.lower_timeless()?;
         self.which = Which::Act;
         self.lower_system()?;
         let chosen = self.expr(if training { act.train } else { act.eval })?;

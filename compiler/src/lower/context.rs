@@ -104,7 +104,7 @@ impl Lower<'_> {
     }
 
     /// What a value is said to be before the first step, zero if nothing is said.
-    fn base_case(&mut self, value: StateValue, lag: i64, span: Span) -> Result<ValueId> {
+    pub(super) fn base_case(&mut self, value: StateValue, lag: i64, span: Span) -> Result<ValueId> {
         let system = self.system();
         let said = match value {
             StateValue::Input(_) => None,

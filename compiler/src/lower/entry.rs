@@ -159,6 +159,9 @@ impl Lower<'_> {
         }
         for r in &self.model.running {
             let value = self.expr(r.init)?;
+            let axes = self.axes(&r.axes)?;
+            let value = self.ensure(value, &axes, r.span);
+            let value = self.ordered(value, &axes, r.span);
             self.output(format!("running.{}", r.name), value, None);
         }
         Ok(())

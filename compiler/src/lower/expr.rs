@@ -34,6 +34,10 @@ impl Lower<'_> {
             }
             Hir::Index(index) => self.index_value(&index.clone(), span),
             Hir::Progress => Ok(self.input("progress".to_string(), Role::Clock, Vec::new(), span)),
+            Hir::Training => {
+                let training = f64::from(u8::from(self.trains()));
+                Ok(self.graph().constant(training, span))
+            }
             Hir::Iota(axis) => {
                 let axis = self.axis(*axis)?;
                 Ok(self.graph().iota(axis, span))
@@ -61,6 +65,11 @@ impl Lower<'_> {
             Hir::Binary(op, a, b) => {
                 let (x, y) = (self.expr(*a)?, self.expr(*b)?);
                 Ok(self.binary(*op, x, y, span))
+            }
+            Hir::Select(c, a, b) if matches!(self.model.node(*c).op, Hir::Training) => {
+                let v = self.expr(if self.trains() { *a } else { *b })?;
+                let axes = self.axes(&node.axes)?;
+                Ok(self.ensure(v, &axes, span))
             }
             Hir::Select(c, a, b) => {
                 let (c, a, b) = (self.expr(*c)?, self.expr(*a)?, self.expr(*b)?);

@@ -72,7 +72,9 @@ impl Lower<'_> {
         let carry = &self.model.carries[c];
         let mut axes: Vec<AxisId> = self.batch.into_iter().collect();
         axes.extend(self.axes(&carry.axes)?);
-        Ok(self.input(format!("carry.{}", carry.path), Role::Carry, axes, span))
+        let name = format!("carry.{}", carry.path);
+        let given = self.input(name.clone(), Role::Carry, axes, span);
+        self.begun(name, given, span, |cx| cx.expr(carry.init))
     }
 
     /// A draw has the range that the model gives its indices, whatever part of it is read.

@@ -44,7 +44,8 @@ use std::collections::{HashMap, HashSet};
 use dsl::hir::{self, Model, VarId};
 use dsl::source::Span;
 
-use crate::ir::{AxisId, Graph, Op, Program, Role, ValueId};
+use crate::ir::{AxisId, Program, Role, ValueId};
+pub use act::FIRST;
 use family::Families;
 use frame::Frame;
 
@@ -117,39 +118,34 @@ pub enum LowerError {
     Unbound(String),
     #[error("{what}")]
     Unsupported { what: String, span: Span },
-    #[error("[E0703] an array of `{entry}` has more entries than can be counted")]
-    Uncountable { entry: &'static str, span: Span },
     #[error("`{model}` has no {entry}: {why}")]
     NoEntry { model: String, entry: &'static str, why: &'static str },
 }
 
 /// Lowers one entry point of a model whose sizes are all known.
 pub fn lower(model: &Model, entry: Entry, options: Options) -> Result<Program> {
-    let mut lower = Lower::new(model, entry, options)?;
-    lower.run(entry)?;
-    let mut program = lower.program;
-    program.graph = lower.frames.remove(0).graph;
-    if let Some(span) = uncountable(&program, &program.graph) {
-        return Err(LowerError::Uncountable { entry: entry.name(), span });
-    }
+    let program = lowered(model, entry, options)?;
     debug_assert_eq!(crate::ir::verify::verify(&program), Ok(()), "{} of {}", entry.name(), model.name);
     Ok(program)
 }
 
-/// Entries of an array at most, so that later passes can multiply sizes and strides.
-const MOST_ENTRIES: usize = 1 << 46;
+/// [`lower`] for a model that may come out of somebody's artefact: what comes out is verified, and small enough for the
+/// interpreter to run it here.
+pub fn lower_untrusted(model: &Model, entry: Entry, options: Options) -> Result<Program> {
+    let program = lowered(model, entry, options)?;
+    let invalid =
+        |what: String, span| LowerError::Unsupported { what: format!("the model does not hold together: {what}"), span };
+    crate::ir::verify::verify(&program).map_err(|e| invalid(e.to_string(), e.span))?;
+    crate::budget::interpreted(&program).map_err(|what| invalid(what, Span::default()))?;
+    Ok(program)
+}
 
-/// The text of a value with more entries than [`MOST_ENTRIES`].
-fn uncountable(program: &Program, graph: &Graph) -> Option<Span> {
-    let countable = |axes: &[AxisId]| {
-        let len = axes.iter().try_fold(1usize, |len, a| len.checked_mul(program.size(*a).max(1)));
-        len.is_some_and(|len| len <= MOST_ENTRIES)
-    };
-    graph.nodes.iter().find_map(|node| match &node.op {
-        _ if !countable(&node.axes) => Some(node.span),
-        Op::Scan(scan) => uncountable(program, &scan.body),
-        _ => None,
-    })
+fn lowered(model: &Model, entry: Entry, options: Options) -> Result<Program> {
+    let mut lower = Lower::new(model, entry, options)?;
+    lower.run(entry)?;
+    let mut program = lower.program;
+    program.graph = lower.frames.remove(0).graph;
+    Ok(program)
 }
 
 /// Which of a model's systems a read belongs to.
@@ -200,6 +196,8 @@ pub(crate) struct Lower<'m> {
     pub(crate) updated: HashMap<usize, ValueId>,
     /// Values of earlier steps that the present one reads.
     pub(crate) remembers: Vec<(hir::StateValue, i64)>,
+    /// Remembered values as the present step sees them: their starts where an episode begins.
+    pub(crate) begun: HashMap<String, ValueId>,
     /// The executed action, once it is known.
     pub(crate) action: Option<ValueId>,
     /// In an update rule: the parameter's axes, and what the rule's names mean.
@@ -230,6 +228,7 @@ impl<'m> Lower<'m> {
             updating: None,
             updated: HashMap::new(),
             remembers: Vec::new(),
+            begun: HashMap::new(),
             action: None,
             rule: None,
         };
@@ -277,6 +276,11 @@ impl<'m> Lower<'m> {
             Which::Evaluate => &self.model.evaluate,
             Which::Act => self.model.act.as_ref().map_or(&self.model.train, |a| &a.system),
         }
+    }
+
+    /// Whether `training` holds: in updates only. Records and the steps before a segment see the model as the agent does.
+    pub(crate) fn trains(&self) -> bool {
+        self.entry == Entry::TrainStep
     }
 
     pub(crate) fn size_of(&self, size: &hir::Size) -> Result<usize> {

@@ -13,6 +13,8 @@ pub(crate) struct RuleValues {
     weight: ValueId,
     gradient: ValueId,
     total_norm: ValueId,
+    /// Whether the rule has read the norm.
+    reads_norm: bool,
     count: ValueId,
     scale: f64,
     slots: Vec<ValueId>,
@@ -32,7 +34,7 @@ impl Lower<'_> {
         }
         let total_norm = self.graph().unary(Unary::Sqrt, squares, span);
         let count = self.input(format!("count.{}", optimizer.name), Role::Clock, Vec::new(), span);
-        let mut updated = Vec::new();
+        let (mut updated, mut reads_norm) = (Vec::new(), false);
         for (((p, scale), weight), gradient) in optimizer.params.iter().zip(weights).zip(gradients) {
             let path = self.model.params[p.0 as usize].path.clone();
             let axes = self.graph().axes(*weight).to_vec();
@@ -46,6 +48,7 @@ impl Lower<'_> {
                 weight: *weight,
                 gradient: *gradient,
                 total_norm,
+                reads_norm: false,
                 count,
                 scale: *scale,
                 slots,
@@ -61,15 +64,22 @@ impl Lower<'_> {
             let v = self.expr(optimizer.rule.value)?;
             let v = self.graph().expand(v, &axes, span);
             self.frames[0].memo = memo;
-            self.rule = None;
+            reads_norm |= self.rule.take().is_some_and(|rule| rule.reads_norm);
             let name = format!("param.{path}");
             self.output(format!("next.{name}"), v, Some(name));
             updated.push((*p, v));
+        }
+        // A norm that overflows clips the gradient to nothing, so the runtime watches it where it is computed anyway.
+        if reads_norm {
+            self.output(format!("norm.{}", optimizer.name), total_norm, None);
         }
         Ok(updated)
     }
 
     pub(super) fn rule_value(&mut self, op: &Hir, span: Span) -> Result<ValueId> {
+        if let (Some(rule), Hir::TotalNorm) = (&mut self.rule, op) {
+            rule.reads_norm = true;
+        }
         let Some(rule) = self.rule.clone() else { return self.unsupported("a name of an update rule outside of one", span) };
         Ok(match op {
             Hir::Weight => rule.weight,

@@ -12,8 +12,9 @@ use super::segments::Segments;
 use super::trim::collect;
 use super::{Binding, Lower, Result};
 use crate::ir::{self, AxisId, ValueId};
-use dsl::hir::{DefId, Direction, Lhs, Stage, VarId};
+use dsl::hir::{DefId, Direction, ExprId, FamilyId, Lhs, Op as Hir, Stage, VarId};
 use dsl::source::Span;
+use std::collections::{HashMap, HashSet};
 
 /// A stage with its loops laid out and its variables bound.
 pub(super) enum Plan {
@@ -37,18 +38,85 @@ pub(super) struct ScanPlan {
 impl Lower<'_> {
     /// Computes all equations of the present system.
     pub(super) fn lower_system(&mut self) -> Result<()> {
-        let depth = self.depth();
-        for stage in &self.system().stages {
+        for stage in self.stage_order() {
             // Recorded values are data, but for the program that records them.
-            let mut defs = Vec::new();
-            collect(std::slice::from_ref(stage), &mut defs);
-            if self.entry != super::Entry::Record && defs.iter().any(|d| self.is_record(self.system().def(*d).family)) {
+            let families = self.families_of(stage);
+            if self.entry != super::Entry::Record && families.iter().any(|f| self.is_record(*f)) {
                 continue;
             }
-            let plan = self.plan_stage(stage, depth)?;
-            self.lower_plan(plan)?;
+            self.lower_stage(stage)?;
         }
         Ok(())
+    }
+
+    /// Computes the equations that acting reads as they are: parameters alone determine them.
+    pub(super) fn lower_timeless(&mut self) -> Result<()> {
+        let Some(act) = &self.model.act else { return Ok(()) };
+        if act.timeless.is_empty() {
+            return Ok(());
+        }
+        let which = std::mem::replace(&mut self.which, super::Which::Train);
+        for stage in 0..self.system().stages.len() {
+            if self.families_of(stage).iter().all(|f| act.timeless.contains(f)) {
+                self.lower_stage(stage)?;
+            }
+        }
+        self.which = which;
+        Ok(())
+    }
+
+    fn lower_stage(&mut self, stage: usize) -> Result<()> {
+        let plan = self.plan_stage(&self.system().stages[stage], self.depth())?;
+        self.lower_plan(plan)
+    }
+
+    fn families_of(&self, stage: usize) -> Vec<FamilyId> {
+        let mut defs = Vec::new();
+        collect(std::slice::from_ref(&self.system().stages[stage]), &mut defs);
+        defs.into_iter().map(|d| self.system().def(d).family).collect()
+    }
+
+    /// The stages in order. In an update, what a running value's rule reads comes before the equations that read the value.
+    fn stage_order(&self) -> Vec<usize> {
+        let count = self.system().stages.len();
+        if self.model.running.is_empty() || self.entry != super::Entry::TrainStep || self.which != super::Which::Train {
+            return (0..count).collect();
+        }
+        let mut giver: HashMap<FamilyId, Vec<usize>> = HashMap::new();
+        for stage in 0..count {
+            self.families_of(stage).into_iter().for_each(|f| giver.entry(f).or_default().push(stage));
+        }
+        let (mut order, mut placed) = (Vec::new(), vec![false; count]);
+        for stage in 0..count {
+            self.place_stage(stage, &giver, &mut placed, &mut order);
+        }
+        order
+    }
+
+    fn place_stage(&self, stage: usize, giver: &HashMap<FamilyId, Vec<usize>>, placed: &mut [bool], order: &mut Vec<usize>) {
+        if std::mem::replace(&mut placed[stage], true) {
+            return;
+        }
+        let mut defs = Vec::new();
+        collect(std::slice::from_ref(&self.system().stages[stage]), &mut defs);
+        let mut open: Vec<ExprId> = defs.iter().flat_map(|d| self.system().def(*d).values.iter().copied()).collect();
+        let mut seen = HashSet::new();
+        let mut needed: Vec<usize> = Vec::new();
+        while let Some(e) = open.pop() {
+            if !seen.insert(e) {
+                continue;
+            }
+            match &self.model.node(e).op {
+                Hir::Read { family, .. } => needed.extend(giver.get(family).into_iter().flatten()),
+                Hir::Running(i) => open.push(self.model.running[*i].value),
+                op => op.operands(|x| open.push(x)),
+            }
+        }
+        needed.sort_unstable();
+        for before in needed {
+            stacker::maybe_grow(128 << 10, 4 << 20, || self.place_stage(before, giver, placed, order));
+        }
+        order.push(stage);
     }
 
     fn plan_stage(&mut self, stage: &Stage, depth: usize) -> Result<Plan> {

@@ -10,7 +10,8 @@ impl Lower<'_> {
     /// A running statistic: the updated value without a gradient; the old one inside its own definition.
     pub(super) fn running(&mut self, i: usize, span: Span) -> Result<ValueId> {
         let running = &self.model.running[i];
-        let old = self.input(format!("running.{}", running.name), Role::Running, Vec::new(), span);
+        let axes = self.axes(&running.axes)?;
+        let old = self.input(format!("running.{}", running.name), Role::Running, axes.clone(), span);
         let updates = self.entry == Entry::TrainStep && self.which == Which::Train && self.updating != Some(i);
         if !updates {
             return Ok(old);
@@ -24,6 +25,8 @@ impl Lower<'_> {
         }
         let value = self.fresh_expr(running.value)?;
         self.updating = outer;
+        let value = self.ensure(value, &axes, span);
+        let value = self.ordered(value, &axes, span);
         let value = self.graph().stop(value, span);
         self.updated.insert(i, value);
         Ok(value)

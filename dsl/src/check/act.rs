@@ -16,6 +16,9 @@ pub(super) struct ActBuild {
     pub train: ExprId,
     pub eval: ExprId,
     values: Vec<(String, ExprId)>,
+    /// Where each of the values is written.
+    homes: Vec<Span>,
+    span: Span,
 }
 
 impl<'a> Ctx<'a> {
@@ -28,7 +31,7 @@ impl<'a> Ctx<'a> {
         let now = self.new_var("t", span, Some((0, 1)));
         let env = self.model_env(span.file);
         let (mut train, mut eval) = (None, None);
-        let mut values = Vec::new();
+        let (mut values, mut homes) = (Vec::new(), Vec::new());
         for e in equations {
             let name = &e.place.name;
             if let Some(index) = e.place.indices.first() {
@@ -49,6 +52,7 @@ impl<'a> Ctx<'a> {
                 _ => {}
             }
             arrays(&name.text, &value, &mut values);
+            homes.resize(values.len(), e.value.span);
             env.set(&*name.text, value);
         }
         for (name, found) in [("train", &train), ("eval", &eval)] {
@@ -67,7 +71,7 @@ impl<'a> Ctx<'a> {
         self.planner_nexts();
         self.elaborate_read(ACT);
         let (train, eval) = (train?, eval?);
-        Some(ActBuild { now, train, eval, values })
+        Some(ActBuild { now, train, eval, values, homes, span })
     }
 
     fn action_value(&mut self, (value, span): (Value<'a>, Span)) -> Option<ExprId> {
@@ -88,55 +92,99 @@ impl<'a> Ctx<'a> {
     }
 
     /// Values of earlier steps that acting needs, found by following the equations back from what it reads.
-    pub(super) fn act_state(&mut self, act: &ActBuild) -> Vec<ActState> {
-        let mut search = Search::default();
-        let mut roots = vec![act.train, act.eval];
-        roots.extend(act.values.iter().map(|(_, e)| *e));
-        roots.extend(self.act_next.iter().map(|(_, e)| *e));
-        roots.extend(self.systems[ACT].defs.iter().flat_map(|d| d.values.iter().copied()));
-        self.follow(&roots, (act.now, 0), false, None, &mut search);
+    pub(super) fn act_state(&mut self, act: &ActBuild) -> (Vec<ActState>, Vec<FamilyId>) {
+        let mut search = Search { timeless: self.timeless(), ..Search::default() };
+        let written = act.values.iter().map(|(_, e)| *e).zip(act.homes.iter().copied());
+        let rest = [act.train, act.eval].into_iter().chain(self.act_next.iter().map(|(_, e)| *e));
+        let rest = rest.chain(self.systems[ACT].defs.iter().flat_map(|d| d.values.iter().copied()));
+        for (root, home) in written.chain(rest.map(|e| (e, act.span))) {
+            self.follow(root, (act.now, 0), false, (None, home), &mut search);
+        }
         while let Some(need) = search.needed.pop() {
             let build = &self.systems[TRAIN];
             let f = &build.families[need.family.0 as usize];
-            if f.arity != 1 {
-                search.fault(need.asked, None, format!("acting needs `{}`, which is no value of a single step", f.name));
+            if f.failed {
                 continue;
             }
-            let defs: Vec<(VarId, i64, ExprId)> = f
-                .defs
-                .iter()
-                .map(|d| &build.defs[d.0 as usize])
-                .filter_map(|d| match d.lhs.first() {
-                    Some(Lhs::Var { var, offset }) => d.values.get(need.leaf).map(|v| (*var, *offset, *v)),
-                    _ => None,
-                })
-                .collect();
-            for (var, offset, value) in defs {
-                self.follow(&[value], (var, offset), need.after, Some(need.asked), &mut search);
+            if f.arity != 1 {
+                match self.statistic_of(need.family) {
+                    Some(at) => search.statistic(need.asked, at),
+                    None => {
+                        let message = format!("acting needs `{}`, which is no value of a single step", f.name);
+                        search.fault(need.asked, None, message);
+                    }
+                }
+                continue;
+            }
+            let defs = f.defs.iter().map(|d| &build.defs[d.0 as usize]);
+            if let Some(lag) = need.lag {
+                // The start, which a new episode brings back.
+                let start = defs.clone().find(|d| d.lhs == [Lhs::At(-lag)]).and_then(|d| d.values.get(need.leaf));
+                if let Some(start) = start {
+                    self.follow(*start, (act.now, 0), need.after, (Some(need.asked), f.span), &mut search);
+                }
+                continue;
+            }
+            let mut along = defs.clone().filter_map(|d| match d.lhs.first() {
+                Some(Lhs::Var { var, offset }) => d.values.get(need.leaf).map(|v| (*var, *offset, *v)),
+                _ => None,
+            });
+            let placed = defs.clone().find(|d| matches!(d.lhs.first(), Some(Lhs::At(at)) if *at >= 0));
+            match (along.next(), along.next().is_none(), placed) {
+                (Some((var, 0, value)), true, None) => {
+                    self.follow(value, (var, 0), need.after, (Some(need.asked), f.span), &mut search);
+                }
+                _ => search.placed(need.asked, f.span, &f.name),
             }
         }
         for d in search.faults {
-            self.report(d.help("acting knows the observation of now, and everything before it"));
+            self.report(d);
         }
-        search.state.into_iter().collect()
+        let timeless = self.closure(search.constants);
+        (search.state.into_iter().collect(), timeless)
     }
 
-    /// Reads of an expression, relative to the step that a variable plus an offset is. `asked` is where acting asked for
-    /// the value; none where the expression is acting's own.
-    fn follow(&self, roots: &[ExprId], (var, offset): (VarId, i64), after: bool, asked: Option<Span>, search: &mut Search) {
+    /// Follows the reads of an expression, relative to the step that a variable plus an offset is. `asked` is where acting
+    /// asked for the value, none where the expression is acting's own; `home` is where its equation stands.
+    fn follow(
+        &self,
+        root: ExprId,
+        (var, offset): (VarId, i64),
+        after: bool,
+        (asked, home): (Option<Span>, Span),
+        search: &mut Search,
+    ) {
         // The leaves of a memory share nearly all of their expressions: what was walked for one is not for the next.
         let mut walked = search.walked.remove(&(var, offset, after)).unwrap_or_default();
-        let mut open = roots.to_vec();
+        let mut open = vec![root];
         while let Some(e) = open.pop() {
             if !walked.insert(e) {
                 continue;
             }
-            let span = self.table.nodes[e.0 as usize].span;
+            let span = self.shown(self.table.nodes[e.0 as usize].span, home);
             let (value, index) = match self.table.op(e) {
                 Op::Input { input, index } => (StateValue::Input(*input), std::slice::from_ref(index)),
                 Op::Outer { family, leaf, index } => (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice()),
                 Op::Read { family, leaf, index } if asked.is_some() => {
                     (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice())
+                }
+                // Acting takes the other branch.
+                Op::Select(c, _, acting) if matches!(self.table.op(*c), Op::Training) => {
+                    open.push(*acting);
+                    continue;
+                }
+                Op::Fold { vars, batch, body, .. } | Op::Collect { vars, batch, body, .. } => {
+                    if *batch || vars.contains(&var) {
+                        search.statistic(asked.unwrap_or(span), span);
+                    } else {
+                        search.folded.extend(vars.iter().map(|v| (*v, span)));
+                        open.push(*body);
+                    }
+                    continue;
+                }
+                Op::Index(index) | Op::At { index, .. } if index.terms.iter().any(|(v, _)| *v == var) => {
+                    search.counted(asked.unwrap_or(span), span);
+                    continue;
                 }
                 op => {
                     op.operands(|x| open.push(x));
@@ -144,10 +192,27 @@ impl<'a> Ctx<'a> {
                 }
             };
             let at = (asked.unwrap_or(span), asked.map(|_| span));
+            if let StateValue::Family { family, .. } = value
+                && search.timeless.contains(&family)
+                && !index.iter().flat_map(|i| &i.terms).any(|(v, _)| *v == var)
+            {
+                search.constants.insert(family);
+                continue;
+            }
             let Some(distance) = distance(index, var, offset) else {
-                // A base case at a fixed step: the carry holds it.
-                if index.iter().any(|i| i.constant().is_none()) {
-                    search.fault(at.0, at.1, "acting reads a value at a step that is not now or before".to_string());
+                let vars = || index.iter().flat_map(|i| &i.terms).map(|(v, _)| *v);
+                let folded = if vars().any(|v| v == var) { None } else { vars().find_map(|v| search.folded.get(&v).copied()) };
+                let statistic = match value {
+                    StateValue::Family { family, .. } => folded.or_else(|| self.statistic_of(family)),
+                    StateValue::Input(_) => folded,
+                };
+                match (self.start_at(value, index), statistic) {
+                    (Some(start), _) => open.push(start),
+                    (None, Some(place)) => search.statistic(at.0, place),
+                    (None, None) if vars().next().is_none() => search.fixed_step(at.0, at.1),
+                    (None, None) => {
+                        search.fault(at.0, at.1, "acting reads a value at a step that is not now or before".to_string());
+                    }
                 }
                 continue;
             };
@@ -163,6 +228,8 @@ struct Need {
     family: FamilyId,
     leaf: usize,
     after: bool,
+    /// Its start, so many steps before the first, and not the step itself.
+    lag: Option<i64>,
     /// Where acting reads what led here.
     asked: Span,
 }
@@ -170,10 +237,15 @@ struct Need {
 #[derive(Default)]
 struct Search {
     needed: Vec<Need>,
-    seen: HashSet<(FamilyId, usize, bool)>,
+    seen: HashSet<(FamilyId, usize, bool, Option<i64>)>,
     /// Expressions whose reads are known, by the step that they were read at.
     walked: HashMap<(VarId, i64, bool), HashSet<ExprId>>,
     state: BTreeSet<ActState>,
+    /// Families that parameters alone determine, and those of them that acting reads.
+    timeless: BTreeSet<FamilyId>,
+    constants: BTreeSet<FamilyId>,
+    /// Indices that a reduction runs over, with its place.
+    folded: HashMap<VarId, Span>,
     faults: Vec<Diagnostic>,
 }
 
@@ -181,10 +253,48 @@ impl Search {
     /// A read that acting cannot make; `because` is the equation's own read, where it is not acting's.
     fn fault(&mut self, asked: Span, because: Option<Span>, message: String) {
         let d = Diagnostic::new(Code::ActFuture, asked, message);
-        self.faults.push(match because {
+        let d = match because {
             Some(because) if because != asked => d.here("this needs it").label(because, "read here"),
             _ => d,
-        });
+        };
+        self.faults.push(d.help("acting knows the observation of now, and everything before it"));
+    }
+
+    /// A statistic of the batch, which one observation does not have.
+    fn statistic(&mut self, asked: Span, at: Span) {
+        let d = Diagnostic::new(Code::ActStatistic, asked, "acting sees one observation, and this needs a whole batch");
+        let d = if at == asked { d.here("a statistic of the batch") } else { d.here("this needs it").label(at, "the statistic") };
+        let help = "keep it as a running value, `running mu = lerp(mu, mean(x[t], over = [B, t]), 0.01) init zeros([X])`, and read \
+                    that: `if (training) { mean(x[t], over = [B, t]) } else { mu }`";
+        self.faults.push(d.help(help));
+    }
+
+    /// A value at a fixed step of a segment, which an agent does not keep.
+    fn fixed_step(&mut self, asked: Span, because: Option<Span>) {
+        let d = Diagnostic::new(Code::ActFixedStep, asked, "acting reads a value at a fixed step of a segment");
+        let d = match because {
+            Some(because) if because != asked => d.here("this needs it").label(because, "read here"),
+            _ => d,
+        };
+        self.faults.push(d.help("an agent is at step `t` of an episode: read the value at `t` or before"));
+    }
+
+    /// A family whose equation depends on the place in a segment.
+    fn placed(&mut self, asked: Span, family: Span, name: &str) {
+        let message = format!("acting needs one equation for `{name}[t]`, and it has another at some steps of a segment");
+        self.faults.push(
+            Diagnostic::new(Code::ActPlace, asked, message)
+                .here("this needs it")
+                .label(family, "its equations")
+                .help(format!("write one equation that looks back: `{name}[t] = .. {name}[t-1] .. with {name}[-1] = ..`")),
+        );
+    }
+
+    /// The number of a step.
+    fn counted(&mut self, asked: Span, at: Span) {
+        let d = Diagnostic::new(Code::ActPlace, asked, "acting does not know which step of a segment this is");
+        let d = if at == asked { d.here("the number of the step") } else { d.here("this needs it").label(at, "counts steps") };
+        self.faults.push(d.help("count the steps yourself: `n[t] = n[t-1] + 1 with n[-1] = 0 reset first[t]`"));
     }
 
     fn read(&mut self, cx: &Ctx<'_>, value: StateValue, distance: i64, after: bool, (asked, because): (Span, Option<Span>)) {
@@ -201,7 +311,8 @@ impl Search {
                 && let StateValue::Family { family, leaf } = value
             {
                 // The next step needs it: it is computed once the action is known.
-                self.need(Need { family, leaf, after: true, asked });
+                self.need(Need { family, leaf, after: true, lag: None, asked });
+                self.need(Need { family, leaf, after: false, lag: Some(-distance), asked });
             }
             return;
         }
@@ -213,12 +324,12 @@ impl Search {
                     self.fault(asked, because, format!("acting would need `{name}[t]`, {why}"));
                 }
             }
-            StateValue::Family { family, leaf } => self.need(Need { family, leaf, after, asked }),
+            StateValue::Family { family, leaf } => self.need(Need { family, leaf, after, lag: None, asked }),
         }
     }
 
     fn need(&mut self, need: Need) {
-        if self.seen.insert((need.family, need.leaf, need.after)) {
+        if self.seen.insert((need.family, need.leaf, need.after, need.lag)) {
             self.needed.push(need);
         }
     }
@@ -241,6 +352,11 @@ fn distance(index: &[Index], var: VarId, offset: i64) -> Option<i64> {
 }
 
 /// The acting system as the model has it.
-pub(super) fn finished(build: ActBuild, system: hir::System, state: Vec<ActState>, next: Vec<(usize, ExprId)>) -> hir::Act {
-    hir::Act { system, now: build.now, train: build.train, eval: build.eval, values: build.values, state, next }
+pub(super) fn finished(
+    build: ActBuild,
+    system: hir::System,
+    (state, timeless): (Vec<ActState>, Vec<FamilyId>),
+    next: Vec<(usize, ExprId)>,
+) -> hir::Act {
+    hir::Act { system, now: build.now, train: build.train, eval: build.eval, values: build.values, state, timeless, next }
 }

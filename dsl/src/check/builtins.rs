@@ -50,6 +50,9 @@ impl<'a> Ctx<'a> {
             "pi" => Value::Num(std::f64::consts::PI),
             "inf" => Value::Num(f64::INFINITY),
             "zeros" => Value::Zeros,
+            "training" if self.site.training && self.site.acts => {
+                Value::tensor(self.table.push(Op::Training, Vec::new(), Dtype::Bool, Span::default()))
+            }
             "training" => Value::Bool(self.site.training),
             "progress" => Value::tensor(self.table.push(Op::Progress, Vec::new(), Dtype::Real, Span::default())),
             _ => Value::Callable(Callable::Builtin(Builtin::named(name)?)),

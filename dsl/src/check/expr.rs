@@ -58,27 +58,11 @@ impl<'a> Ctx<'a> {
             }
             ExprKind::Fold { op, var, over, body } => self.fold(op, var, over, body, env, e.span),
             ExprKind::If { cond, then, other } => {
-                let c = self.eval(cond, env);
-                match c {
-                    Value::Bool(true) => self.eval(then, env),
-                    Value::Bool(false) => self.eval(other, env),
-                    Value::Error => Value::Error,
-                    Value::Tensor(_) => {
-                        if self.needs_task(&c, cond.span) {
-                            return Value::Error;
-                        }
-                        self.report(
-                            Diagnostic::new(Code::NotStatic, cond.span, "the condition of an `if` must be known when compiling")
-                                .help("to choose entry by entry while the model runs, write `select(condition, one, other)`"),
-                        );
-                        Value::Error
-                    }
-                    other => self.error(
-                        Code::WrongKind,
-                        cond.span,
-                        format!("a condition is wanted here, and this is {}", other.describe()),
-                    ),
+                if self.site.training && self.site.acts {
+                    return self.by_phase(cond, then, other, env, e.span);
                 }
+                let c = self.eval(cond, env);
+                self.choose(c, cond, then, other, env)
             }
             ExprKind::Rollout(_) => {
                 self.report(

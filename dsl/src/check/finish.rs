@@ -25,7 +25,6 @@ impl<'a> Ctx<'a> {
             systems.push(plain(&build));
             self.systems[id] = build;
         }
-        self.judge_sizes();
         // Time needs equations that could be read; what was wrong with the others has been said.
         let clean = !self.diagnostics.iter().any(Diagnostic::is_error);
         if clean {
@@ -38,6 +37,10 @@ impl<'a> Ctx<'a> {
         if clean {
             self.pointwise(TRAIN, &systems[TRAIN], &objective.train_sites);
             self.pointwise(EVALUATE, &systems[EVALUATE], &objective.evaluate_sites);
+        }
+        if clean {
+            self.running_circles();
+            self.records_fit();
         }
         let act = act.map(|build| {
             let state = self.act_state(&build);

@@ -16,14 +16,16 @@
 //! | `shape` | shapes, conversions, axes that must agree |
 //! | `value`, `table` | values while a model is checked, and the table of its expressions |
 //! | `budget` | what a check may cost |
-//! | `objective` | losses, metrics, running statistics, optimisers |
+//! | `objective` | losses, metrics, optimisers |
+//! | `running` | running statistics |
 //! | `settings`, `protocol` | source and training loop; tasks |
-//! | `act` | acting, and the state it needs |
+//! | `act`, `acting`, `phase` | acting, the state it needs, what it may read, and `training` |
 //! | `reach`, `through` | gradients: what depends on what, and through which equations |
 //! | `time` | domains and recurrences |
 //! | `finish` | the model as a plain value |
 
 mod act;
+mod acting;
 mod arrays;
 mod bind;
 mod block;
@@ -47,6 +49,7 @@ mod net;
 mod objective;
 mod operators;
 mod param;
+mod phase;
 mod planner;
 mod points;
 mod protocol;
@@ -54,9 +57,9 @@ mod reach;
 mod read;
 mod record;
 mod reductions;
+mod running;
 mod settings;
 mod shape;
-mod sizes;
 mod subscript;
 mod system;
 mod table;
@@ -244,6 +247,8 @@ pub(crate) struct Site {
     pub system: usize,
     /// Inside a loss or an equation of the training, where dropout acts.
     pub training: bool,
+    /// Inside an equation of the training, which acting may read too: `training` is decided by the entry point.
+    pub acts: bool,
     /// `reset c` of the equation with its `with` families: reads of these see the base where c holds.
     pub reset: Option<Reset>,
     /// Everything that was read, whether or not the value needs it in the end.
@@ -468,6 +473,7 @@ impl<'a> Ctx<'a> {
         self.declare();
         self.declare_modules();
         self.declare_systems();
+        self.running_starts();
         self.elaborate_schedules();
         self.elaborate_system(TRAIN);
         let objective = self.elaborate_objective();
@@ -493,6 +499,7 @@ impl Site {
             draw_from: DrawFrom::Shared,
             system,
             training: false,
+            acts: false,
             reset: None,
             touched: Vec::new(),
         }

@@ -121,7 +121,11 @@ impl<'a> Ctx<'a> {
             return Some(Value::tensor(self.table.push(Op::Schedule(i), Vec::new(), Dtype::Real, span)));
         }
         if let Some(i) = self.members.runnings.iter().position(|(n, _, _)| n.text == text) {
-            return Some(Value::tensor(self.table.push(Op::Running(i), Vec::new(), Dtype::Real, span)));
+            let Some(axes) = self.running.get(i).map(|r| r.axes.clone()) else {
+                let message = format!("the start of a running value cannot read the running value `{text}`");
+                return Some(self.error(Code::NotStatic, span, message));
+            };
+            return Some(Value::tensor(self.table.push(Op::Running(i), axes, Dtype::Real, span)));
         }
         if let Some(planner) = self.members.planners.iter().position(|p| p.name.text == text) {
             return Some(Value::Callable(Callable::Planner { planner }));

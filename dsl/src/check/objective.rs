@@ -1,4 +1,4 @@
-//! Losses, metrics, running statistics and the optimisers that act on them.
+//! Losses, metrics and the optimisers that act on them.
 
 use super::bind::Owner;
 use super::value::{Env, Found, Sees, Value};
@@ -21,16 +21,16 @@ pub(super) struct Objective {
 }
 
 /// A mean: its value, its condition, its free indices.
-struct Mean {
-    value: ExprId,
+pub(super) struct Mean {
+    pub value: ExprId,
     condition: Option<ExprId>,
-    vars: Vec<VarId>,
+    pub vars: Vec<VarId>,
     touched: Vec<ExprId>,
 }
 
 impl Mean {
     /// Where it stands, for the time check.
-    fn site(&self, what: String, span: Span) -> super::time::Site {
+    pub(super) fn site(&self, what: String, span: Span) -> super::time::Site {
         let values = [self.value].into_iter().chain(self.condition).collect();
         super::time::Site { vars: self.vars.clone(), values, touched: self.touched.clone(), span, what }
     }
@@ -108,7 +108,7 @@ impl<'a> Ctx<'a> {
 
     pub(super) fn elaborate_objective(&mut self) -> Objective {
         let mut objective = Objective { optimizers: self.optimizers(), ..Objective::default() };
-        self.elaborate_running(&mut objective);
+        self.elaborate_running(&mut objective.train_sites);
         for (loss, span) in self.members.losses.clone() {
             self.loss(loss, span, &mut objective);
         }
@@ -133,76 +133,8 @@ impl<'a> Ctx<'a> {
         objective
     }
 
-    fn elaborate_running(&mut self, objective: &mut Objective) {
-        for (name, value, init) in self.members.runnings.clone() {
-            let env = self.model_env(name.span.file);
-            let (start, _) = self.at_site(Site::outside(TRAIN), |cx| cx.eval(init, &env));
-            let start = self.as_tensor(&start, init.span);
-            let mean = self.mean(TRAIN, &name.text, value, &[], &[], true);
-            let (Some(init), Some(mean)) = (start, mean) else {
-                // Keep the places of the others.
-                let zero = self.table.constant(0.0, name.span);
-                self.running.push(hir::Running {
-                    name: name.text.clone(),
-                    value: zero,
-                    init: zero,
-                    vars: Vec::new(),
-                    span: name.span,
-                });
-                continue;
-            };
-            if self.is_open(mean.value) {
-                self.report(
-                    Diagnostic::new(Code::OverMissing, value.span, format!("`{}` is one number for the whole batch", name.text))
-                        .here("this has one for each sample or step")
-                        .help("reduce over all of them: `mean(x[t], over = [B, t])`"),
-                );
-            }
-            let what = format!("the running value `{}`", name.text);
-            objective.train_sites.push(mean.site(what, value.span));
-            self.running.push(hir::Running {
-                name: name.text.clone(),
-                value: mean.value,
-                init,
-                vars: mean.vars,
-                span: name.span,
-            });
-        }
-    }
-
-    /// Whether a value still differs between samples or steps: it reads some that nothing reduces over.
-    fn is_open(&self, value: ExprId) -> bool {
-        // Each with what is reduced over around it: the batch, and indices (all of them inside another equation).
-        let mut open: Vec<(ExprId, bool, Option<Vec<VarId>>)> = vec![(value, false, Some(Vec::new()))];
-        let mut seen = hashbrown::HashSet::new();
-        while let Some((e, batch, vars)) = open.pop() {
-            if !seen.insert((e, batch, vars.clone())) {
-                continue;
-            }
-            let with = |more: &[VarId]| vars.as_ref().map(|v| v.iter().chain(more).copied().collect());
-            let free = |index: &[hir::Index]| {
-                vars.as_ref().is_some_and(|known| index.iter().flat_map(|i| &i.terms).any(|(v, _)| !known.contains(v)))
-            };
-            match self.table.op(e) {
-                Op::Input { index, .. } if !batch || free(std::slice::from_ref(index)) => return true,
-                Op::Read { index, .. } if free(index) => return true,
-                Op::Read { family, leaf, .. } if !batch => {
-                    let build = &self.systems[TRAIN];
-                    let defs = build.families[family.0 as usize].defs.iter().map(|d| &build.defs[d.0 as usize]);
-                    open.extend(defs.filter_map(|d| Some((*d.values.get(*leaf)?, batch, None))));
-                }
-                Op::Fold { vars: over, batch: all, body, .. } | Op::Collect { vars: over, batch: all, body, .. } => {
-                    open.push((*body, batch || *all, with(over)));
-                }
-                Op::Each { var, body, .. } => open.push((*body, batch, with(&[*var]))),
-                op => op.operands(|x| open.push((x, batch, vars.clone()))),
-            }
-        }
-        false
-    }
-
     /// An expression whose free subscripts are averaged over.
-    fn mean(
+    pub(super) fn mean(
         &mut self,
         system: usize,
         name: &str,

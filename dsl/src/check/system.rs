@@ -368,7 +368,7 @@ impl<'a> Ctx<'a> {
         }
         let name = self.systems[system].families[id].name.clone();
         let origin = if system == ACT { self.planner_of(&name) } else { None };
-        let (def, site) = self.at_site(Site::of(system, &name), |cx| match origin {
+        let (def, site) = self.at_site(Site { acts: system == TRAIN, ..Site::of(system, &name) }, |cx| match origin {
             Some((name, span)) => cx.on_behalf(name, span, |cx| cx.def(system, id, source)),
             None => cx.def(system, id, source),
         });

@@ -115,6 +115,7 @@ codes! {
     SelfReference "E0309" Error "a value that needs itself",
     TwoIndices "E0310" Error "a recurrence along two indices at once",
     BothDirections "E0311" Error "a recurrence in both directions",
+    ActFixedStep "E0312" Error "acting on a fixed step",
     // Gradients.
     GradNotScalar "E0401" Error "the gradient of something that is not a scalar",
     GradStopped "E0402" Error "the gradient through a stop",
@@ -144,10 +145,9 @@ codes! {
     ActMissing "E0605" Error "an `act` without `train` or `eval`",
     ActShape "E0606" Error "an action of the wrong shape",
     ActFuture "E0607" Error "acting on what is not known yet",
-    // Cost.
-    TooMuchMemory "E0701" Error "more memory than there is",
-    TooMany "E0702" Error "a count out of range",
-    SizeOverflow "E0703" Error "a size that cannot be counted",
+    ActStatistic "E0608" Error "acting on a statistic of the batch",
+    RecordReplay "E0609" Error "a record of a replay source",
+    ActPlace "E0610" Error "acting on the place in a segment",
     // Warnings.
     Unreached "W0301" Warning "parameters that no loss reaches",
     Unused "W0302" Warning "something declared and never used",

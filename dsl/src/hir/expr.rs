@@ -124,6 +124,8 @@ pub enum Op {
     Index(Index),
     /// How far the training has come, from 0 to 1, in environment steps.
     Progress,
+    /// Whether an equation is computed for an update, and not for an action.
+    Training,
     /// `0, 1, ..` along an axis.
     Iota(AxisId),
     /// A field of the data at a subscript.
@@ -289,6 +291,7 @@ impl Op {
             | Op::Size(_)
             | Op::Index(_)
             | Op::Progress
+            | Op::Training
             | Op::Iota(_)
             | Op::Input { .. }
             | Op::Param(_)
@@ -346,6 +349,7 @@ impl Op {
             | Op::Size(_)
             | Op::Index(_)
             | Op::Progress
+            | Op::Training
             | Op::Iota(_)
             | Op::Input { .. }
             | Op::Param(_)

@@ -13,6 +13,7 @@
 mod expr;
 mod size;
 mod system;
+mod valid;
 
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +137,8 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pub name: String,
+    /// The axes of its start, in storage order.
+    pub axes: Vec<AxisId>,
     /// The new value; `Op::Running` in it is the old one.
     pub value: ExprId,
     pub init: ExprId,
@@ -221,11 +224,6 @@ pub struct Train {
     pub stop_epoch: Option<StopRule>,
 }
 
-impl Train {
-    /// Episodes of an evaluation at most: each has an environment of its own, and all run at the same time.
-    pub const MAX_EPISODES: u64 = 10_000;
-}
-
 /// `kl > 0.05`: the mean of a metric against a bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StopRule {
@@ -247,6 +245,8 @@ pub struct Act {
     pub values: Vec<(String, ExprId)>,
     /// Values of earlier steps that acting reads, or that computing them for the next step needs.
     pub state: Vec<ActState>,
+    /// Families of the training system that parameters alone determine, and that acting reads as they are.
+    pub timeless: Vec<FamilyId>,
     /// New values of the planner's carries: `(carry, value)`.
     pub next: Vec<(usize, ExprId)>,
 }

@@ -1,5 +1,6 @@
 //! The library from C and from Python, and the header that they see.
 
+use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -113,6 +114,30 @@ fn same_from(run: &Run, folder: &Path, rewarded: bool) {
         let mut command = Command::new(&program);
         command.args([&run.folder, &artefact, &checkpoint]).env("LD_LIBRARY_PATH", search);
         assert_eq!(actions(command.output().unwrap()), wanted);
+    }
+}
+
+/// Artefacts that were made to do harm end in a text for the caller.
+#[test]
+fn crafted_artefacts_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(&folder.path().join("run"), STARTER);
+    let checkpoint = run.newest().unwrap().0;
+    let c = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
+    for one in compiler::testing::crafted(&compiled(&run)) {
+        let path = folder.path().join("x.wmx");
+        std::fs::write(&path, &one.bytes).unwrap();
+        let mut error = [0u8; 400];
+        let (artefact, checkpoint, room) = (c(&path), c(&checkpoint), error.len());
+        let text = error.as_mut_ptr().cast();
+        // SAFETY: texts that end with a zero, and a buffer of the length that is said.
+        let policy =
+            unsafe { wmc_plan::wm_load_artefact(artefact.as_ptr(), checkpoint.as_ptr(), 3, std::ptr::null(), text, room) };
+        assert_eq!(policy.is_null(), one.refused.is_some(), "{}", one.name);
+        // SAFETY: it comes from `wm_load_artefact`, or is null.
+        unsafe { wmc_plan::wm_free(policy) };
+        let said = CStr::from_bytes_until_nul(&error).unwrap().to_str().unwrap();
+        assert!(said.contains(one.refused.unwrap_or("")), "{}: {said}", one.name);
     }
 }
 

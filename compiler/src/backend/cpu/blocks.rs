@@ -5,14 +5,18 @@
 //! that live between kernels, and that every kernel sees by rows alone, have the entries of a *block* of rows together:
 //! `row / LANES * distance + entry * LANES + row % LANES`. What is computed, and in which order, stays the same.
 
+use std::collections::BTreeMap;
+
 use crate::kernel::access::Access;
-use crate::kernel::{Base, BufferKind, LANES, Lanes, Program, View, Work};
+use crate::kernel::verify::VerifyError;
+use crate::kernel::{Base, BufferKind, LANES, Lanes, LoopId, Program, Step, Stmt, View, Work};
 
 use super::super::lifetimes::swap_groups;
 use super::tile::widens;
 
 /// Lays the program's buffers out. Says, for each, how far a block of rows is from the one before, in numbers.
-pub(super) fn lay_out(program: &Program) -> (Program, Vec<usize>) {
+/// What runs is the result, so the result is checked once more.
+pub(super) fn lay_out(program: &Program) -> Result<(Program, Vec<usize>), VerifyError> {
     let groups = swap_groups(program);
     let alone = |b: usize| groups.iter().filter(|g| **g == groups[b]).count() == 1;
     let mut rows: Vec<Rows> = program
@@ -37,7 +41,74 @@ pub(super) fn lay_out(program: &Program) -> (Program, Vec<usize>) {
         }
     };
     program.each_kernel_mut(&mut |kernel| change(&mut kernel.work, &mut entries));
-    (program, distances)
+    check(&program, &distances)?;
+    Ok((program, distances))
+}
+
+/// Every entry of every view of a laid-out buffer is a whole lane vector inside of its block, and every block lies in the
+/// buffer. Entries stay apart because blocks do and because all views were divided by one pitch.
+fn check(program: &Program, distances: &[usize]) -> Result<(), VerifyError> {
+    let mut checked = Ok(());
+    let mut counts = BTreeMap::new();
+    fn of_stmts(body: &[Stmt], counts: &mut BTreeMap<LoopId, usize>) {
+        for stmt in body {
+            if let Stmt::Loop { id, count, body, .. } = stmt {
+                counts.insert(*id, *count);
+                of_stmts(body, counts);
+            }
+        }
+    }
+    fn of_steps(steps: &[Step], counts: &mut BTreeMap<LoopId, usize>) {
+        for step in steps {
+            match step {
+                Step::Loop { id, count, body, .. } => {
+                    counts.insert(*id, *count);
+                    of_steps(body, counts);
+                }
+                Step::Launch(kernels) => kernels.iter().for_each(|kernel| {
+                    if let Work::Tile(tile) = &kernel.work {
+                        of_stmts(&tile.body, counts);
+                    }
+                }),
+                Step::Swap(..) => {}
+            }
+        }
+    }
+    of_steps(&program.prepare, &mut counts);
+    of_steps(&program.steps, &mut counts);
+    program.each_kernel(&mut |kernel| {
+        let mut see = |access: &Access<'_>, rows: usize| {
+            let Some(id) = access.buffer().filter(|id| distances[id.0 as usize] != LANES) else { return };
+            let (distance, len) = (distances[id.0 as usize], program.buffers[id.0 as usize].len);
+            let view = access.view;
+            let dims = access.dims.iter().copied().zip(view.strides.iter().copied());
+            let moves: Vec<(usize, usize)> = dims.chain(view.loops.iter().map(|(id, step)| (counts[id], *step))).collect();
+            if rows == 0 || moves.iter().any(|(size, _)| *size == 0) {
+                return;
+            }
+            let whole = moves.iter().filter(|(size, _)| *size > 1).map(|(_, step)| *step).chain([view.offset]);
+            let last = moves.iter().try_fold(view.offset, |at, (size, step)| at.checked_add((size - 1).checked_mul(*step)?));
+            let end = rows.div_ceil(LANES).checked_mul(distance);
+            let fits = whole.into_iter().all(|step| step % LANES == 0)
+                && last.is_some_and(|last| last + LANES <= distance)
+                && end.is_some_and(|end| end <= len)
+                && view.lanes == Lanes::Unit
+                && access.beyond.is_none();
+            if !fits && checked.is_ok() {
+                let message = format!("{}: laid out by rows, it leaves its block of {distance}", access.name);
+                checked = Err(VerifyError { kernel: Some(kernel.name.clone()), message });
+            }
+        };
+        match &kernel.work {
+            Work::Tile(tile) => {
+                tile.each_stmt(&mut |stmt| stmt.accesses().iter().for_each(|access| see(access, tile.row_count())));
+            }
+            Work::Contract(contract) => contract.accesses().iter().for_each(|access| see(access, contract.rows)),
+            Work::Pack(pack) => see(&pack.from_access(), 1),
+            Work::Random(_) => {}
+        }
+    });
+    checked
 }
 
 /// What is known of how kernels see a buffer.

@@ -68,22 +68,29 @@ pub(super) struct Scratch {
 
 /// How much of it, by field.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct MapNeeds {
+pub(super) struct Needs {
     strips: usize,
     args: usize,
     index: usize,
 }
 
-impl MapNeeds {
-    pub(super) fn max(self, other: MapNeeds) -> MapNeeds {
-        MapNeeds { strips: self.strips.max(other.strips), args: self.args.max(other.args), index: self.index.max(other.index) }
+impl Needs {
+    pub(super) fn max(self, other: Needs) -> Needs {
+        Needs { strips: self.strips.max(other.strips), args: self.args.max(other.args), index: self.index.max(other.index) }
+    }
+}
+
+impl Needs {
+    /// Numbers that the strips take.
+    pub(super) fn numbers(self) -> usize {
+        self.strips.saturating_mul(STRIP * LANES)
     }
 }
 
 impl Scratch {
-    pub(super) fn new(needs: MapNeeds) -> Scratch {
+    pub(super) fn new(needs: Needs) -> Result<Scratch, String> {
         let none = Arg { at: std::ptr::null_mut(), step: 0 };
-        Scratch { strips: Memory::new(needs.strips * STRIP * LANES), args: vec![none; needs.args], index: vec![0; needs.index] }
+        Ok(Scratch { strips: Memory::new(needs.numbers())?, args: vec![none; needs.args], index: vec![0; needs.index] })
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -92,9 +99,9 @@ impl Scratch {
 }
 
 impl MapCode {
-    pub(super) fn needs(&self) -> MapNeeds {
+    pub(super) fn needs(&self) -> Needs {
         let args = self.temporaries + self.views.len() + self.constants.len();
-        MapNeeds { strips: self.temporaries, args, index: self.outer.len() }
+        Needs { strips: self.temporaries, args, index: self.outer.len() }
     }
 
     /// # Safety

@@ -12,8 +12,11 @@
 //! | `map`, `tile`, `whole` | statements and kernels of the program, compiled and run |
 //! | `place`, `memory`, `blocks` | where operands are |
 //! | `pool` | workers |
+//! | `guard` | memory between pages that nobody may touch, for tests |
 
 mod blocks;
+#[cfg(feature = "testing")]
+pub mod guard;
 mod jit;
 mod map;
 mod memory;
@@ -27,12 +30,11 @@ mod whole;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::ir::Noise;
+use crate::budget;
 use crate::kernel::verify::{VerifyError, verify};
-use crate::kernel::{Base, BufferId, BufferKind, Lanes, LoopId, Program, Step, Stmt, View, Work};
-use crate::memory::Needs;
+use crate::kernel::{Base, BufferId, BufferKind, Lanes, LoopId, Program, Step, Stmt, Tile, View, Work};
 use jit::{Jit, Text};
-use map::{MapNeeds, Scratch};
+use map::{Needs, Scratch};
 use memory::Memory;
 use micro::kernels::{self, Kernels};
 use place::{Place, Worker};
@@ -135,7 +137,7 @@ impl Instance {
     fn with(program: &Program, threads: usize, kernels: &'static Kernels, generate: bool) -> Result<Instance, VerifyError> {
         // All that runs without checks relies on it.
         verify(program)?;
-        let (program, distances) = &blocks::lay_out(program);
+        let (program, distances) = &blocks::lay_out(program)?;
         let threads = threads.max(1);
         let target = Target { kernels, jit: Jit::new(generate, kernels) };
         let mut compiler = Compiler { program, distances, target, threads, launches: Vec::new() };
@@ -143,13 +145,18 @@ impl Instance {
         let steps = compiler.steps(&program.steps);
         let Compiler { launches, target, .. } = compiler;
         let plan = memory::plan(program);
+        let needs = launches.iter().flat_map(|launch| &launch.kernels).fold(Room::default(), |room, (_, code)| room.with(code));
+        let numbers = needs.numbers().saturating_mul(threads).saturating_add(plan.total);
+        budget::fits_machine((numbers as u64).saturating_mul(size_of::<f32>() as u64))?;
+        let worker = |_| Private::new(&needs, loop_count(program)).map(Mutex::new);
+        let workers = (0..threads).map(worker).collect::<Result<Vec<_>, String>>()?;
         let machine = Machine {
             kernels,
             text: target.jit.finish(),
-            memory: Memory::new(plan.total),
+            memory: Memory::of_buffers(&plan, program)?,
             starts: plan.offsets.iter().map(|at| AtomicUsize::new(*at)).collect(),
             distances: distances.clone(),
-            workers: (0..threads).map(|_| Mutex::new(Private::new(&launches, loop_count(program)))).collect(),
+            workers,
             launches,
             current: AtomicUsize::new(0),
             vars: (0..loop_count(program)).map(|_| AtomicUsize::new(0)).collect(),
@@ -172,7 +179,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Bytes that the instance has allocated for buffers and for the workers' locals; [`needs`] tells them beforehand.
+    /// Bytes that the instance has allocated for buffers and for the workers' locals.
     pub fn bytes(&self) -> usize {
         let machine = self.pool.task();
         let private = |worker: &Mutex<Private>| {
@@ -256,27 +263,6 @@ impl Instance {
     }
 }
 
-/// What an instance of the program takes, computed without allocating it.
-pub fn needs(program: &Program, threads: usize) -> Needs {
-    let threads = threads.max(1);
-    let (mut tiles, mut turned, mut places, mut offsets) = (0, 0, 0, 0);
-    program.each_kernel(&mut |kernel| match &kernel.work {
-        Work::Tile(tile) => tiles = tiles.max(tile::worker_bytes(tile, threads)),
-        Work::Contract(contract) => {
-            turned = turned.max(whole::turned_bytes(contract));
-            offsets += whole::offset_bytes(contract);
-        }
-        Work::Random(random) => {
-            if let Noise::Subset { of } = random.noise {
-                places = places.max(4 * u64::from(of));
-            }
-        }
-        Work::Pack(_) => {}
-    });
-    let buffers = memory::plan(program).total as u64 * size_of::<f32>() as u64;
-    Needs { buffers: buffers + offsets, thread: tiles + turned + places, threads: threads as u64 }
-}
-
 fn run(pool: &mut Pool<Machine>, steps: &[Run]) {
     for step in steps {
         let machine = pool.task();
@@ -338,20 +324,46 @@ impl Task for Machine {
     }
 }
 
-impl Private {
-    fn new(launches: &[Launch], vars: usize) -> Private {
-        let all = || launches.iter().flat_map(|launch| launch.kernels.iter().map(|(_, code)| code));
-        let tiles = || all().filter_map(|code| if let Code::Tile(tile) = code { Some(tile) } else { None });
-        let draws = all().filter_map(|code| if let Code::Random(random) = code { Some(random.places()) } else { None });
-        let turned = all().filter_map(|code| if let Code::Contract(contract) = code { Some(contract.scratch()) } else { None });
-        let needs = tiles().map(TileCode::needs).fold(MapNeeds::default(), MapNeeds::max);
-        Private {
-            arena: Memory::new(tiles().map(TileCode::arena).max().unwrap_or(0)),
-            vars: vec![0; vars],
-            own: Own { scratch: Scratch::new(needs), keys: vec![(0.0, 0); tiles().map(TileCode::sorted).max().unwrap_or(0)] },
-            places: vec![0; draws.max().unwrap_or(0)],
-            turned: Memory::new(turned.max().unwrap_or(0)),
+/// What a worker needs for the largest of a program's kernels.
+#[derive(Debug, Clone, Copy, Default)]
+struct Room {
+    arena: usize,
+    maps: Needs,
+    keys: usize,
+    places: usize,
+    turned: usize,
+}
+
+impl Room {
+    fn with(mut self, code: &Code) -> Room {
+        match code {
+            Code::Tile(tile) => {
+                self.arena = self.arena.max(tile.arena());
+                self.maps = self.maps.max(tile.needs());
+                self.keys = self.keys.max(tile.sorted());
+            }
+            Code::Contract(contract) => self.turned = self.turned.max(contract.scratch()),
+            Code::Random(random) => self.places = self.places.max(random.places()),
+            Code::Pack(_) => {}
         }
+        self
+    }
+
+    /// Numbers that it takes.
+    fn numbers(&self) -> usize {
+        [self.arena, self.maps.numbers(), 2 * self.keys, self.places, self.turned].into_iter().fold(0, usize::saturating_add)
+    }
+}
+
+impl Private {
+    fn new(room: &Room, vars: usize) -> Result<Private, String> {
+        Ok(Private {
+            arena: Memory::new(room.arena)?,
+            vars: vec![0; vars],
+            own: Own { scratch: Scratch::new(room.maps)?, keys: vec![(0.0, 0); room.keys] },
+            places: vec![0; room.places],
+            turned: Memory::new(room.turned)?,
+        })
     }
 }
 
@@ -399,6 +411,9 @@ impl Compiler<'_> {
     fn code(&mut self, work: &Work) -> (Code, usize) {
         match work {
             Work::Tile(tile) => {
+                // The verifier does not look at what a tile without rows would touch.
+                let nothing = Tile { rows: tile.rows.clone(), ..Tile::default() };
+                let tile = if tile.rows.contains(&0) { &nothing } else { tile };
                 let code = TileCode::new(tile, &mut self.target, self.threads);
                 let items = code.items();
                 (Code::Tile(code), items)

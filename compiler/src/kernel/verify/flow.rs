@@ -11,7 +11,7 @@ pub(super) fn check(program: &Program) -> Result<(), VerifyError> {
         let buffers = program.buffers.iter().enumerate();
         buffers.filter(|(_, b)| wanted(&b.kind)).map(|(i, _)| BufferId(i as u32)).collect()
     };
-    let mut flow = Flow { written: of_kind(&lasting) };
+    let mut flow = Flow { written: of_kind(&lasting), rounds: 0 };
     flow.steps(&program.prepare)?;
     let kept = of_kind(&|kind| lasting(kind) || *kind == BufferKind::Kept);
     flow.written.retain(|id| kept.contains(id));
@@ -22,8 +22,13 @@ pub(super) fn check(program: &Program) -> Result<(), VerifyError> {
     Ok(())
 }
 
+/// Buffers that are kept in mind for all rounds of loops together. Swaps of hundreds of buffers could go on for longer than
+/// anyone waits.
+const ROUNDS: usize = 1 << 21;
+
 struct Flow {
     written: BTreeSet<BufferId>,
+    rounds: usize,
 }
 
 impl Flow {
@@ -42,6 +47,8 @@ impl Flow {
                         if !seen.insert(self.written.clone()) {
                             break;
                         }
+                        self.rounds += 1 + self.written.len();
+                        ensure!(self.rounds <= ROUNDS, "its swaps take too many rounds to repeat");
                         self.steps(body)?;
                     }
                 }

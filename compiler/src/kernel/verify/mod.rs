@@ -19,9 +19,12 @@
 //! - Inputs and constants are not written. What else is read has been written before, as far as whole buffers tell: the
 //!   interpreter sees it for each number. A temporary does not live from `prepare` to the steps.
 //! - Buffers that are swapped have one length; what is kept is swapped only with what is kept.
+//! - Sizes, distances, memory and work stay within [`crate::budget`]; nothing here overflows. An axis that a gather or a
+//!   scatter takes entries from has at least one.
 //! - A gemm's weight is a buffer that a [`Pack`] with its `k` fills, from the start of a panel on; its view is a splat.
 
 mod flow;
+mod limits;
 mod region;
 #[cfg(test)]
 mod tests;
@@ -33,6 +36,7 @@ use std::fmt;
 use super::access::{Access, Allowed};
 use super::{Base, Buffer, BufferId, BufferKind, Kernel, Lanes, LocalId, LoopId, PANEL, Pack, Program, Step, Stmt, Work};
 use crate::ir::Noise;
+use limits::{Meter, countable};
 use region::{Counts, Region};
 
 /// An invariant that does not hold.
@@ -62,14 +66,25 @@ impl From<String> for VerifyError {
 
 /// The first invariant that does not hold, if one does not.
 pub fn verify(program: &Program) -> Result<(), VerifyError> {
-    let mut check = Check { program, packs: BTreeMap::new(), counts: Counts::new(), loops: BTreeSet::new() };
+    let mut check =
+        Check { program, packs: BTreeMap::new(), counts: Counts::new(), loops: BTreeSet::new(), meter: Meter::default() };
+    limits::program(program)?;
     check.interface()?;
+    // `accesses` multiplies the sizes of products; these are bounded first.
+    each_kernel(&program.prepare, &mut |kernel| limits::weights(kernel))?;
+    each_kernel(&program.steps, &mut |kernel| limits::weights(kernel))?;
+    limits::operands(program, &check.meter)?;
     for steps in [&program.prepare, &program.steps] {
         each_kernel(steps, &mut |kernel| check.note_pack(kernel))?;
     }
     check.steps(&program.prepare)?;
     check.steps(&program.steps)?;
     flow::check(program)
+}
+
+/// Elementary operations of one run, about, with those of `prepare`.
+pub fn operations(program: &Program) -> u64 {
+    limits::operations(program, &program.prepare).saturating_add(limits::operations(program, &program.steps))
 }
 
 type Checked = Result<(), String>;
@@ -92,13 +107,13 @@ struct Check<'a> {
     counts: Counts,
     /// All loops so far.
     loops: BTreeSet<LoopId>,
+    meter: Meter,
 }
 
 impl<'a> Check<'a> {
     fn interface(&self) -> Checked {
         let p = self.program;
         for (i, Buffer { name, len, kind }) in p.buffers.iter().enumerate() {
-            ensure!(*len <= isize::MAX as usize / 8, "buffer %{i} `{name}` has more numbers than can be counted");
             if let BufferKind::Const(numbers) = kind {
                 ensure!(numbers.len() == *len, "buffer %{i} `{name}` has {} numbers for {len} places", numbers.len());
             }
@@ -152,6 +167,7 @@ impl<'a> Check<'a> {
     }
 
     fn enter(&mut self, id: LoopId, count: usize) -> Checked {
+        limits::loop_number(id.0)?;
         ensure!(self.loops.insert(id), "there are two loops t{}", id.0);
         self.counts.insert(id, count);
         Ok(())
@@ -174,6 +190,7 @@ impl<'a> Check<'a> {
         match &kernel.work {
             Work::Tile(tile) => self.tile(tile),
             Work::Contract(contract) => {
+                limits::contract(contract, &self.meter)?;
                 let accesses = contract.accesses();
                 for access in &accesses {
                     self.access(access, &[contract.rows])?;
@@ -184,6 +201,7 @@ impl<'a> Check<'a> {
             }
             Work::Pack(pack) => {
                 let sizes = [&pack.batch[..], &[pack.n.saturating_add(PANEL)], &pack.k].concat();
+                limits::pack(pack, &self.meter)?;
                 ensure!(countable(&sizes), "the weight is larger than can be counted");
                 let from = pack.from_access();
                 self.access(&from, &[])?;
@@ -193,6 +211,7 @@ impl<'a> Check<'a> {
                 Ok(())
             }
             Work::Random(random) => {
+                limits::random(random)?;
                 let (to, draws) = (self.written(random.to)?, self.program.draws.len());
                 ensure!((random.draw as usize) < draws, "there is no draw {}; there are {draws}", random.draw);
                 if let Noise::Subset { of } = random.noise {
@@ -243,6 +262,7 @@ impl<'a> Check<'a> {
             let (strides, axes) = (strides.len(), rows.len());
             ensure!(strides == axes, "{name}: it has {strides} strides for {axes} axes of rows");
         }
+        limits::distances(access, rows, &self.counts)?;
 
         // A tile without rows is not run.
         if locals.is_some() && rows.contains(&0) {
@@ -295,8 +315,8 @@ impl<'a> Check<'a> {
                     continue;
                 }
                 let [x, y] = [a, b].map(|access| Region::of(access, rows, &self.counts, &self.counts));
-                let meets = x.zip(y).is_some_and(|(x, y)| x.meets(&y, &self.counts));
-                ensure!(!meets, "{} and {} meet", b.name, a.name);
+                let (Some(x), Some(y)) = (x, y) else { continue };
+                ensure!(!x.meets(&y, &self.counts, &self.meter)?, "{} and {} meet", b.name, a.name);
             }
         }
         Ok(())
@@ -315,7 +335,7 @@ impl<'a> Check<'a> {
             for (n, (i, x)) in touches.iter().enumerate() {
                 for (j, y) in touches[..n].iter().filter(|(j, y)| j != i && (x.writes || y.writes)) {
                     let (a, b) = (&kernels[*i].name, &kernels[*j].name);
-                    let meets = x.region.meets(&y.region, &x.counts(y));
+                    let meets = x.region.meets(&y.region, &x.counts(y), &self.meter)?;
                     ensure!(!meets, "`{b}` and `{a}` of one launch meet in {}, which one writes", show(*buffer));
                 }
             }
@@ -332,6 +352,8 @@ impl<'a> Check<'a> {
             list.push(Touch { buffer, region, writes: access.role.writes(), counts: counts.clone() });
         };
         match &kernel.work {
+            // A tile without rows is not run.
+            Work::Tile(tile) if tile.rows.contains(&0) => {}
             Work::Tile(tile) => each_stmt(&tile.body, &mut self.counts.clone(), &mut |stmt, counts| {
                 stmt.accesses().iter().for_each(|access| add(access, &tile.rows, counts));
             }),
@@ -374,12 +396,6 @@ impl Touch {
     fn counts(&self, other: &Touch) -> Counts {
         self.counts.iter().chain(&other.counts).map(|(id, count)| (*id, *count)).collect()
     }
-}
-
-/// Whether the product of sizes is a number that can be computed with.
-fn countable(dims: &[usize]) -> bool {
-    let product = dims.iter().try_fold(1usize, |n, d| n.checked_mul((*d).max(1)));
-    product.is_some_and(|n| n <= isize::MAX as usize / 8)
 }
 
 fn show(id: BufferId) -> String {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::access::{Access, indices};
 use super::super::{LANES, Lanes, LoopId};
+use super::limits::Meter;
 
 /// How many times each loop around goes round.
 pub(super) type Counts = BTreeMap<LoopId, usize>;
@@ -72,9 +73,19 @@ impl Region {
     }
 
     /// Whether a place is in both, at some step of the loops that they share.
-    pub(super) fn meets(&self, other: &Region, counts: &Counts) -> bool {
-        let dims = [self.all(), other.all()];
-        self.apart_by(other, counts).into_iter().any(|offsets| meet(offsets, [&dims[0], &dims[1]]))
+    pub(super) fn meets(&self, other: &Region, counts: &Counts, meter: &Meter) -> Result<bool, String> {
+        let dims = [self, other].map(|region| {
+            let mut dims = region.all();
+            // Along these nothing moves.
+            dims.retain(|(_, stride)| *stride > 0);
+            dims
+        });
+        for offsets in self.apart_by(other, counts, meter)? {
+            if meet(offsets, [&dims[0], &dims[1]], meter)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// No two rows have a place in common. Asked of strides that nest; others are taken to meet.
@@ -84,7 +95,7 @@ impl Region {
     }
 
     /// Whether a row of the other touches a place that another row of this, a written one, has.
-    pub(super) fn rows_meet(&self, other: &Region, counts: &Counts) -> bool {
+    pub(super) fn rows_meet(&self, other: &Region, counts: &Counts, meter: &Meter) -> Result<bool, String> {
         // Places are listed with the number of their row, from 1.
         let by_row = |region: &Region, offset: usize, f: &mut dyn FnMut(usize, Option<u32>)| match &region.rows {
             None => each_place(offset, &region.dims, &mut |place| f(place, None)),
@@ -97,7 +108,9 @@ impl Region {
             }
         };
         let span = span(self.all());
-        self.apart_by(other, counts).into_iter().any(|[mine, others]| {
+        for [mine, others] in self.apart_by(other, counts, meter)? {
+            let steps = entries(&self.all()).saturating_add(entries(&other.all()));
+            meter.spend((span as u64).saturating_mul(4).saturating_add(steps))?;
             let mut rows: Vec<u32> = vec![0; span + 1];
             by_row(self, mine, &mut |place, row| rows[place - mine] = row.unwrap_or(u32::MAX));
             let mut met = false;
@@ -105,8 +118,11 @@ impl Region {
                 let found = place.checked_sub(mine).and_then(|at| rows.get(at)).copied().unwrap_or(0);
                 met = met || (found != 0 && row != Some(found));
             });
-            met
-        })
+            if met {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn all(&self) -> Vec<(usize, usize)> {
@@ -114,7 +130,7 @@ impl Region {
     }
 
     /// The offsets of both, for every way in which the loops that they share set them apart.
-    fn apart_by(&self, other: &Region, counts: &Counts) -> Vec<[usize; 2]> {
+    fn apart_by(&self, other: &Region, counts: &Counts, meter: &Meter) -> Result<Vec<[usize; 2]>, String> {
         // Loops that move both alike change nothing.
         let mut moves: Vec<(usize, [usize; 2])> = Vec::new();
         for id in self.shared.keys().chain(other.shared.keys().filter(|id| !self.shared.contains_key(id))) {
@@ -123,12 +139,13 @@ impl Region {
                 moves.push((counts[id], strides));
             }
         }
+        meter.spend(entries(&moves.iter().map(|(count, _)| (*count, 0)).collect::<Vec<_>>()).saturating_mul(16))?;
         let sizes: Vec<usize> = moves.iter().map(|(count, _)| *count).collect();
         let offsets = indices(&sizes).map(|index| {
             let at = |side: usize| index.iter().zip(&moves).map(|(i, (_, strides))| i * strides[side]).sum::<usize>();
             [self.offset + at(0), other.offset + at(1)]
         });
-        offsets.collect()
+        Ok(offsets.collect())
     }
 }
 
@@ -155,12 +172,18 @@ fn span(dims: impl IntoIterator<Item = (usize, usize)>) -> usize {
     dims.into_iter().fold(0, |sum: usize, (size, stride)| sum.saturating_add(size.saturating_sub(1).saturating_mul(stride)))
 }
 
-fn meet(offsets: [usize; 2], dims: [&[(usize, usize)]; 2]) -> bool {
+/// Indices over dimensions.
+fn entries(dims: &[(usize, usize)]) -> u64 {
+    dims.iter().fold(1, |n: u64, (size, _)| n.saturating_mul(*size as u64))
+}
+
+fn meet(offsets: [usize; 2], dims: [&[(usize, usize)]; 2], meter: &Meter) -> Result<bool, String> {
     let ends = [0, 1].map(|i| offsets[i].saturating_add(span(dims[i].iter().copied())));
     let (low, high) = (offsets[0].max(offsets[1]), ends[0].min(ends[1]));
     if low > high {
-        return false;
+        return Ok(false);
     }
+    meter.spend(((high - low) as u64).saturating_add(entries(dims[0])).saturating_add(entries(dims[1])))?;
     // Parts of rows lie interleaved: mark the places of the one, look them up for the other.
     let mut marked = vec![false; high - low + 1];
     each_place(offsets[0], dims[0], &mut |place| {
@@ -170,7 +193,7 @@ fn meet(offsets: [usize; 2], dims: [&[(usize, usize)]; 2]) -> bool {
     });
     let mut met = false;
     each_place(offsets[1], dims[1], &mut |place| met = met || ((low..=high).contains(&place) && marked[place - low]));
-    met
+    Ok(met)
 }
 
 fn each_place(offset: usize, dims: &[(usize, usize)], f: &mut impl FnMut(usize)) {

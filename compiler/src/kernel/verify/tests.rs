@@ -169,6 +169,22 @@ fn one_change_for_each_rule() {
         // places along an axis
         (gather, "gather [2] size 4 stride 2: $4[1] = $3[1] at %7[1] splat", "from: it goes to place 7 of 6"),
         (scatter, "scatter [7] size 7 stride 1: $3[0] += $2[1] at %7[0] splat", "to: it goes to place 6 of 6"),
+        (gather, "gather [2] size 0 stride 2: $4[1] = $3[1] at %7[1] splat", "an axis of size 0 has no place to take"),
+        (scatter, "scatter [7] size 0 stride 1: $3[0] += $2[1] at %7[0] splat", "an axis of size 0 has no place to take"),
+        // limits
+        ("temp 224\nbuffer %4", "temp 1000000000000000\nbuffer %4", "its buffers have more than 1099511627776 numbers"),
+        ("for t1 in 4", "for t1 in 1000000000000000", "operations, more than 100000000000000"),
+        ("for t1 in 4", "for t4294967295 in 4", "loop t4294967295: numbers of loops are below 1048576"),
+        ("rows [4, 5]", "rows [1099511627776, 5]", "operations, more than 100000000000000"),
+        ("arena 26", "arena 1099511627776", "its arena is larger than can be counted"),
+        ("r1 = load %3[32]", "r1 = load %3[1099511627776]", "steps of 1099511627776 are more than can be counted"),
+        (gemm, "gemm n 7 k 300000000000: $1[1] = $0[1] * %2[] splat", "its weight is larger than can be counted"),
+        (contract, "random n draw 0 subset 4294967295 last 7: %6", "a subset of 4294967295: a place is a number up to 16777216"),
+        (
+            contract,
+            "contract sums rows 20 n [16777217]: %6[1] splat = %3[32]",
+            "the dimensions n have more than 16777216 entries",
+        ),
         // code
         ("r2 = muladd r0, r1, r0", "r2 = muladd r0, r2, r0", "register r2 is used for r2, before it is computed"),
         ("r2 = muladd r0, r1, r0", "r2 = load 3", "there is no load 3; there are 1"),
@@ -240,4 +256,34 @@ fn what_is_allowed() {
     for (from, to) in cases {
         assert_eq!(refused(from, to), "it passes", "{to}");
     }
+}
+
+/// Loops and operands of hundreds: the verifier says no before it has compared for minutes.
+#[test]
+fn comparing_comes_to_an_end() {
+    let spans = "program p
+buffer %0 x: temp 10000000000
+steps { launch { tile t rows [16] arena 0 {
+map [300000000] {
+r0 = const 1
+store %0[32] = r0
+store %0@16[32] = r0
+} } } }"
+        .replace("{ ", "{\n")
+        .replace("} ", "}\n");
+    let said = verify(&parse(&spans).unwrap_or_else(|e| panic!("{e}"))).unwrap_err().to_string();
+    assert!(said.contains("too interleaved to be told apart"), "{said}");
+
+    // Swaps that permute 80 buffers in cycles of many lengths.
+    let buffers: String = (0..80).map(|i| format!("buffer %{i} b{i}: temp 16\n")).collect();
+    let mut swaps = String::new();
+    let mut first = 0;
+    for cycle in [2, 3, 5, 7, 11, 13, 17, 19] {
+        (first..first + cycle - 1).for_each(|i| swaps += &format!("swap %{i}, %{}\n", i + 1));
+        first += cycle;
+    }
+    let set: String = [0, 2, 5, 10, 17, 28, 41, 58].map(|i| format!("random r draw 0 uniform: %{i}\n")).concat();
+    let text = format!("program p\n{buffers}draw n\nsteps {{\nlaunch {{\n{set}}}\nfor t0 in 100000000000 {{\n{swaps}}}\n}}\n");
+    let said = verify(&parse(&text).unwrap_or_else(|e| panic!("{e}"))).unwrap_err().to_string();
+    assert!(said.contains("too many rounds to repeat"), "{said}");
 }

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::access::Access;
 use super::super::{Base, Gemm, Instr, LANES, Lanes, LocalId, Map, PANEL, Reg, Stmt, Tile};
+use super::limits::Meter;
 use super::region::{Counts, Region, in_step};
-use super::{Check, Checked, countable, each_stmt, ensure, show};
+use super::{Check, Checked, countable, each_stmt, ensure, limits, show};
+use crate::budget::NUMBERS;
 
 impl Check<'_> {
     pub(super) fn tile(&mut self, tile: &Tile) -> Checked {
         ensure!(countable(&tile.rows), "it has more rows than can be counted");
-        let limit = isize::MAX as usize / (8 * LANES);
-        ensure!(tile.arena <= limit, "its arena is larger than can be counted");
+        ensure!(tile.arena <= NUMBERS / LANES, "its arena is larger than can be counted");
         for (i, local) in tile.locals.iter().enumerate() {
             let end = local.offset.checked_add(local.len);
             ensure!(end.is_some_and(|end| end <= tile.arena), "local ${i} ends past the arena of {}", tile.arena);
@@ -19,7 +20,7 @@ impl Check<'_> {
         let lens: Vec<usize> = tile.locals.iter().map(|l| l.len).collect();
         self.body(&tile.body, tile, &lens)?;
         self.own_rows(tile)?;
-        lifetimes(tile)
+        lifetimes(tile, &self.meter)
     }
 
     fn body(&mut self, body: &[Stmt], tile: &Tile, lens: &[usize]) -> Checked {
@@ -36,13 +37,13 @@ impl Check<'_> {
     }
 
     fn stmt(&self, stmt: &Stmt, tile: &Tile, lens: &[usize]) -> Checked {
-        // Dimensions first: `accesses` multiplies them.
-        if let Stmt::Gemm(gemm) = stmt {
-            ensure!(countable(&[gemm.n.saturating_add(PANEL), gemm.k]), "its weight is larger than can be counted");
-        }
+        limits::stmt(stmt, &self.meter)?;
         let accesses = stmt.accesses();
         accesses.iter().try_for_each(|access| self.access_in(access, &tile.rows, Some(lens)))?;
-        self.apart(&accesses, &tile.rows)?;
+        // A tile without rows is not run.
+        if !tile.rows.contains(&0) {
+            self.apart(&accesses, &tile.rows)?;
+        }
         match stmt {
             Stmt::Map(map) => code(map),
             Stmt::Gemm(gemm) => self.weight(gemm),
@@ -95,7 +96,7 @@ impl Check<'_> {
                 }
                 // Each place has one row that writes it, else `a` and itself meet; so the writer's rows are looked up.
                 let (written, other) = if a.role.writes() { (x, y) } else { (y, x) };
-                let meets = written.meets(&other, &counts) && written.rows_meet(&other, &counts);
+                let meets = written.meets(&other, &counts, &self.meter)? && written.rows_meet(&other, &counts, &self.meter)?;
                 let buffer = a.buffer().map(show).unwrap_or_default();
                 let (a, b) = (&a.name, &b.name);
                 ensure!(!meets, "rows meet in {buffer}: {stmt_b}'s {b} and {stmt_a}'s {a}");
@@ -150,7 +151,7 @@ struct Life {
 }
 
 /// Locals are written before they are read, and those that share a place do not live at once.
-fn lifetimes(tile: &Tile) -> Checked {
+fn lifetimes(tile: &Tile, meter: &Meter) -> Checked {
     let mut lives: Vec<Option<Life>> = tile.locals.iter().map(|_| None).collect();
     let mut written: BTreeSet<LocalId> = BTreeSet::new();
     let mut at = 0;
@@ -177,6 +178,9 @@ fn lifetimes(tile: &Tile) -> Checked {
     // Innermost loops first: what grows to the whole of a loop is used in the loop around it as well.
     let mut loops = Vec::new();
     spans(&tile.body, &mut 0, &mut loops);
+    let uses: usize = lives.iter().flatten().map(|life| life.uses.len()).sum();
+    meter.steps((loops.len() as u64).saturating_mul(uses as u64))?;
+    meter.steps((lives.len() as u64).saturating_mul(lives.len() as u64))?;
     for (start, end) in loops {
         for life in lives.iter_mut().flatten() {
             let inside = |at: &usize| (start..end).contains(at);

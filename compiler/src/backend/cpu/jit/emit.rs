@@ -11,6 +11,7 @@ use super::Moves;
 use super::allocate::{Allocated, File, Ins, Mem, Reg, Rm, Total, allocate};
 use super::steps::Steps;
 use super::trace::{One, Two};
+use crate::rules::Rule;
 
 /// The vectors of an instruction set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,14 +52,30 @@ const LONG: usize = 64;
 /// Lane vectors that they ask ahead.
 const AHEAD: usize = 3;
 
-/// Appends a function of the type [`super::Run`], for `inner` lane vectors.
-pub(super) fn emit(asm: &mut Assembler, set: Set, steps: &Steps, views: &[Moves], inner: usize) {
+/// Bytes of the stack that a function may take. It does not touch its pages one by one, so more could step over the end of
+/// a thread's stack.
+const FRAME: usize = 32 << 10;
+
+/// Appends a function of the type [`super::Run`], for `inner` lane vectors. Appends nothing and says no where a distance
+/// does not fit an instruction, or the values in between do not fit the stack: the map then runs as strip operations.
+pub(super) fn emit(asm: &mut Assembler, set: Set, steps: &Steps, views: &[Moves], inner: usize) -> bool {
+    let encodes = |bytes: Option<usize>| bytes.is_some_and(|bytes| i32::try_from(bytes).is_ok());
+    let furthest = views.iter().map(|view| view.step).max().unwrap_or(0);
+    if !encodes(furthest.checked_mul(AHEAD * size_of::<f32>())) && !Rule::EncodedStep.left_out() {
+        return false;
+    }
     let allocated = allocate(steps, |view| views[view].step, set.file());
     let mut used: Vec<usize> = allocated.before.iter().chain(&allocated.code).filter_map(view).collect();
     used.extend(&allocated.kept);
     used.sort_unstable();
     used.dedup();
+    let frame = allocated.slots.saturating_mul(set.bytes() as usize).saturating_add(used.len() * 8);
+    let pool = allocated.pool.len().saturating_mul(set.bytes() as usize);
+    if frame > FRAME || !encodes(Some(pool)) || !encodes(views.len().checked_mul(size_of::<Arg>())) {
+        return false;
+    }
     Emit { asm, set, allocated: &allocated, views, used, part: 0 }.function(inner >= LONG);
+    true
 }
 
 /// The view that an instruction reads or writes.

@@ -35,8 +35,7 @@ impl Jit {
         let (assembler, set) = self.assembler.as_mut()?;
         let steps = Steps::new(map, views)?;
         let entry = assembler.offset();
-        emit::emit(assembler, *set, &steps, views, inner);
-        Some(Entry(entry))
+        emit::emit(assembler, *set, &steps, views, inner).then_some(Entry(entry))
     }
 
     pub(in super::super) fn finish(self) -> Text {

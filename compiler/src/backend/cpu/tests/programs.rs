@@ -246,7 +246,7 @@ fn rows_in_blocks() {
                 let contract = Contract { rows, batch: vec![], n: vec![width], i, k: vec![steps], a: of.clone(), b, dst };
                 d.program.steps.push(launch(Work::Contract(contract)));
             }
-            let (_, distances) = super::super::blocks::lay_out(&d.program);
+            let (_, distances) = super::super::blocks::lay_out(&d.program).unwrap();
             let expected = if entries > 1 { entries * kernel::LANES } else { kernel::LANES };
             assert_eq!(distances[between.0 as usize], expected, "{rows} rows of {entries} entries");
             agree(&d.program, &inputs(&d.program, 6), 5e-6);
