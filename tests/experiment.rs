@@ -392,13 +392,15 @@ fn the_experiments_that_are_ready_can_be_run() {
     let mut names: Vec<String> =
         fs::read_dir(&folder).unwrap().flatten().map(|e| e.file_name().to_string_lossy().into()).collect();
     names.sort();
-    assert_eq!(names, ["ablations.toml", "main.toml", "mechanism.toml", "ood.toml", "smoke.toml"]);
+    assert_eq!(names, ["ablations.toml", "main.toml", "mechanism.toml", "ood.toml", "paper_free.toml", "smoke.toml"]);
     for name in names {
         let text: toml::Table = fs::read_to_string(folder.join(&name)).unwrap().parse().unwrap();
         for method in text["method"].as_array().unwrap() {
             let file = folder.join(method["file"].as_str().unwrap()).display().to_string();
+            let protocol = text.get("protocol").map(|name| ["--protocol", name.as_str().unwrap()]);
             for task in text["tasks"].as_array().unwrap() {
-                ends(&mut wmc(&["check", &file, "--task", task.as_str().unwrap()]), 0);
+                let check = ["check", &file, "--task", task.as_str().unwrap()];
+                ends(&mut wmc(&[&check[..], protocol.as_ref().map_or(&[], |p| &p[..])].concat()), 0);
             }
         }
     }

@@ -16,6 +16,8 @@ pub(crate) struct Experiment {
     folder: Option<String>,
     pub(crate) tasks: Vec<String>,
     pub(crate) seeds: Vec<u64>,
+    /// The protocol of all runs, as of `--protocol`; otherwise each model's own.
+    protocol: Option<String>,
     /// Settings as of `wmc train --set`, for all methods.
     #[serde(default)]
     set: BTreeMap<String, Value>,
@@ -65,6 +67,9 @@ pub(crate) struct Method {
     pub(crate) file: PathBuf,
     /// The model, where the file has several.
     model: Option<String>,
+    /// Another file or model on some tasks.
+    #[serde(default)]
+    task: BTreeMap<String, Variant>,
     #[serde(default)]
     set: BTreeMap<String, Value>,
     #[serde(default)]
@@ -72,6 +77,14 @@ pub(crate) struct Method {
     /// What others have published, to be shown beside ours.
     #[serde(default)]
     pub(crate) paper: Paper,
+}
+
+/// What a method runs on one task, where that differs from the others.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    file: Option<PathBuf>,
+    model: Option<String>,
 }
 
 /// Published figures, by task.
@@ -182,6 +195,11 @@ impl Experiment {
                 ));
             }
         }
+        for method in &experiment.methods {
+            if let Some(unknown) = method.task.keys().find(|task| !experiment.tasks.contains(task)) {
+                return Err(format!("the method `{}` has a model for `{unknown}`, which is none of its tasks", method.name));
+            }
+        }
         let mut folders: Vec<String> = experiment.methods.iter().map(|m| plain(&m.name)).collect();
         folders.sort();
         if let Some(twice) = folders.windows(2).find(|w| w[0] == w[1]) {
@@ -217,9 +235,14 @@ impl Experiment {
         let mut jobs = Vec::new();
         for seed in &self.seeds {
             for (task, method) in self.tasks.iter().flat_map(|t| self.methods.iter().map(move |m| (t, m))) {
-                let mut arguments = vec![from.join(&method.file).display().to_string(), "--task".into(), task.clone()];
+                let variant = method.task.get(task).cloned().unwrap_or_default();
+                // A model's name belongs to its file.
+                let model = if variant.file.is_some() { variant.model } else { variant.model.or_else(|| method.model.clone()) };
+                let file = from.join(variant.file.as_ref().unwrap_or(&method.file));
+                let mut arguments = vec![file.display().to_string(), "--task".into(), task.clone()];
                 arguments.extend(["--seed".into(), seed.to_string()]);
-                arguments.extend(method.model.iter().flat_map(|m| ["--model".into(), m.clone()]));
+                arguments.extend(model.iter().flat_map(|m| ["--model".into(), m.clone()]));
+                arguments.extend(self.protocol.iter().flat_map(|p| ["--protocol".into(), p.clone()]));
                 let dims = self.dim.iter().filter(|(name, _)| !method.dim.contains_key(*name)).chain(&method.dim);
                 arguments.extend(dims.flat_map(|(name, size)| ["--dim".into(), format!("{name}={size}")]));
                 arguments.extend(self.settings(method, more).into_iter().flat_map(|(n, v)| ["--set".into(), format!("{n}={v}")]));
@@ -276,6 +299,20 @@ mod tests {
         assert_eq!((jobs.len(), &jobs[1].folder), (8, &PathBuf::from("runs/a_2-a-7")));
         let words = "exp/more.wm --task a --seed 7 --model A2 --dim T=8 --set reward=mean --set steps=20";
         assert_eq!(jobs[1].arguments.join(" "), words);
+    }
+
+    #[test]
+    fn a_method_may_run_another_model_on_a_task() {
+        let text = TWO.replacen("seeds", "protocol = 'paper'\nseeds", 1) + "[method.task.b]\nmodel = 'B2'\n";
+        let arguments =
+            |text: &str| read(text).unwrap().jobs(Path::new("exp/x.toml"), Path::new("runs"), &[], None)[3].arguments.join(" ");
+        let told = arguments(&text);
+        assert!(told.starts_with("exp/more.wm --task b --seed 7 --model B2 --protocol paper --dim"), "{told}");
+        // Another file has models of its own.
+        let told = arguments(&text.replace("model = 'B2'", "file = 'b.wm'"));
+        assert!(told.starts_with("exp/b.wm --task b --seed 7 --protocol paper"), "{told}");
+        let told = read(&text.replace("method.task.b", "method.task.c")).unwrap_err();
+        assert!(told.contains("`c`"), "{told}");
     }
 
     #[test]

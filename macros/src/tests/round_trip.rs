@@ -15,7 +15,7 @@ use crate::print::{Printed, print};
 /// Every model and every file of the prelude, with its name.
 fn texts() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folders = ["models", "models/experiments", "dsl/tests/wm", "dsl/src/prelude"].map(|f| root.join(f));
+    let folders = ["models", "models/paper", "dsl/tests/wm", "dsl/src/prelude"].map(|f| root.join(f));
     let files = folders.iter().filter_map(|f| f.read_dir().ok()).flatten().flatten().map(|e| e.path());
     let models = files.filter(|p| p.extension().is_some_and(|e| e == "wm"));
     let texts: Vec<_> = models.map(|p| (p.display().to_string(), std::fs::read_to_string(p).unwrap())).collect();
