@@ -55,7 +55,7 @@ fn a_gradient_behind_an_equation() {
 
 #[test]
 fn ways() {
-    assert_eq!(pairs("ways.wm"), 17);
+    assert_eq!(pairs("ways.wm"), 40);
 }
 
 #[test]

@@ -69,6 +69,11 @@ impl Lower<'_> {
                 Op::Rename { of, .. } | Op::Slice { of, .. } => open.push(*of),
                 Op::Reduce { op: Reduction::Sum, of, over } if over.iter().all(single) => open.push(*of),
                 Op::Concat { parts, .. } => open.extend(parts),
+                // Several points may read one place: each counts as its own.
+                Op::Gather { of, at, .. } => {
+                    more.extend(graph.axes(*at).iter().filter(|a| !graph.axes(*of).contains(a)));
+                    open.push(*of);
+                }
                 Op::Expand(x) => {
                     more.extend(node.axes.iter().filter(|a| !graph.axes(*x).contains(a) && !single(a)));
                     open.push(*x);
@@ -96,6 +101,10 @@ impl Lower<'_> {
             Op::Slice { of, axis, start, into } => {
                 let d = self.cut_alike(of, from, to);
                 self.graph().slice(d, axis, start, into, span)
+            }
+            Op::Gather { of, axis, at } => {
+                let d = self.cut_alike(of, from, to);
+                self.graph().gather(d, axis, at, span)
             }
             Op::Reduce { of, over, .. } => {
                 let d = self.cut_alike(of, from, to);

@@ -30,11 +30,14 @@ impl Ctx<'_> {
                 target = inner;
             }
             let (Op::Param(p) | Op::Slow(p)) = *self.table.op(target) else { continue };
-            let name = self.params[p.0 as usize].path.clone();
+            let path = self.params[p.0 as usize].path.clone();
+            let name = path.rsplit('.').next().unwrap_or(&path);
             self.report(
                 Diagnostic::new(Code::GradTarget, span, format!("`{name}` is a parameter: all samples and steps share it"))
                     .note("`grad` has one value for each sample and step; losses train parameters")
-                    .help(format!("differentiate by a copy: with `w[t] = {name} for t in 0..T`, `grad(.., w[t])` has one")),
+                    .help(format!(
+                        "differentiate by a copy: with `{name}_at[t] = {name} for t in 0..T`, `grad(.., {name}_at[t])` has one"
+                    )),
             );
             return true;
         }
@@ -42,14 +45,12 @@ impl Ctx<'_> {
     }
 
     /// Whether the value differs between points, and still reads the target at other ones, through a fold or a collection.
-    pub(super) fn reads_other_points(&mut self, of: ExprId, target: ExprId, gathered: &[Gathered], span: Span) -> bool {
+    pub(super) fn reads_other_points(&mut self, of: ExprId, gathered: &[Gathered], span: Span) -> bool {
         let free = varies(&self.table, of).0;
         for Gathered { vars, samples, span: fold } in gathered {
             let over = match vars.iter().find(|v| free.contains(*v)) {
                 Some(var) => self.vars[var.0 as usize].name.clone(),
                 None if *samples && self.by_sample(of) => String::new(),
-                // One number of all samples by one value for all of them: each sample's part has no name.
-                None if *samples && !self.is_equation(target) && !self.by_sample(target) => String::new(),
                 None => continue,
             };
             let (others, whole) = match over.as_str() {
@@ -124,10 +125,6 @@ impl Ctx<'_> {
                 );
             }
         }
-    }
-
-    fn is_equation(&self, e: ExprId) -> bool {
-        matches!(self.table.op(e), Op::Read { .. } | Op::Input { .. })
     }
 
     /// Whether samples may differ in a value. Equations are followed; one that is being read right now may.

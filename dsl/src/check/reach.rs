@@ -83,7 +83,7 @@ impl<'a> Ctx<'a> {
                 }
             }
             any |= path.is_there();
-            others |= path.is_there() && !others && cx.reads_other_points(of_expr, target, &gathered, wrt.span);
+            others |= path.is_there() && !others && cx.reads_other_points(of_expr, &gathered, wrt.span);
             if path.is_there() && !partial {
                 two_paths |= cx.reaches_twice(of_expr, target);
             }
