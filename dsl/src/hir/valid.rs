@@ -258,6 +258,7 @@ impl Model {
             | Op::Const(_)
             | Op::Size(_)
             | Op::Progress
+            | Op::Training
             | Op::Weight
             | Op::Gradient
             | Op::TotalNorm
