@@ -93,13 +93,49 @@ impl<'a> Ctx<'a> {
 
     /// Values of earlier steps that acting needs, found by following the equations back from what it reads.
     pub(super) fn act_state(&mut self, act: &ActBuild) -> (Vec<ActState>, Vec<FamilyId>) {
-        let mut search = Search { timeless: self.timeless(), ..Search::default() };
+        let mut search = Search { who: "acting", timeless: self.timeless(), ..Search::default() };
         let written = act.values.iter().map(|(_, e)| *e).zip(act.homes.iter().copied());
         let rest = [act.train, act.eval].into_iter().chain(self.act_next.iter().map(|(_, e)| *e));
         let rest = rest.chain(self.systems[ACT].defs.iter().flat_map(|d| d.values.iter().copied()));
         for (root, home) in written.chain(rest.map(|e| (e, act.span))) {
             self.follow(root, (act.now, 0), false, (None, home), &mut search);
         }
+        self.follow_needs(act.now, &mut search);
+        for d in search.faults {
+            self.report(d);
+        }
+        let timeless = self.closure(search.constants);
+        (search.state.into_iter().collect(), timeless)
+    }
+
+    /// What the steps before a segment need: they come one at a time, as the steps of an agent do.
+    pub(super) fn context_reads(&mut self) {
+        let mut search = Search { who: "a step of the `context`", ..Search::default() };
+        for (id, f) in self.systems[TRAIN].families.iter().enumerate() {
+            let defs = || f.defs.iter().map(|d| &self.systems[TRAIN].defs[d.0 as usize]);
+            if !defs().any(|d| matches!(d.lhs[..], [Lhs::Var { offset: 0, .. }])) {
+                continue;
+            }
+            for (at, leaves) in defs().filter_map(|d| match d.lhs[..] {
+                [Lhs::At(at)] if at < 0 => Some((at, d.values.len())),
+                _ => None,
+            }) {
+                for leaf in 0..leaves {
+                    let need = Need { family: FamilyId(id as u32), leaf, after: true, lag: None, asked: f.span };
+                    search.need(need);
+                    search.need(Need { lag: Some(-at), ..need });
+                }
+            }
+        }
+        let now = self.new_var("t", Span::default(), Some((0, 1)));
+        self.follow_needs(now, &mut search);
+        for d in search.faults {
+            self.report(d);
+        }
+    }
+
+    /// Follows what is needed through the equations of the training, until nothing more is.
+    fn follow_needs(&self, now: VarId, search: &mut Search) {
         while let Some(need) = search.needed.pop() {
             let build = &self.systems[TRAIN];
             let f = &build.families[need.family.0 as usize];
@@ -110,7 +146,7 @@ impl<'a> Ctx<'a> {
                 match self.statistic_of(need.family) {
                     Some(at) => search.statistic(need.asked, at),
                     None => {
-                        let message = format!("acting needs `{}`, which is no value of a single step", f.name);
+                        let message = format!("{} needs `{}`, which is no value of a single step", search.who, f.name);
                         search.fault(need.asked, None, message);
                     }
                 }
@@ -121,7 +157,7 @@ impl<'a> Ctx<'a> {
                 // The start, which a new episode brings back.
                 let start = defs.clone().find(|d| d.lhs == [Lhs::At(-lag)]).and_then(|d| d.values.get(need.leaf));
                 if let Some(start) = start {
-                    self.follow(*start, (act.now, 0), need.after, (Some(need.asked), f.span), &mut search);
+                    self.follow(*start, (now, 0), need.after, (Some(need.asked), f.span), search);
                 }
                 continue;
             }
@@ -132,16 +168,11 @@ impl<'a> Ctx<'a> {
             let placed = defs.clone().find(|d| matches!(d.lhs.first(), Some(Lhs::At(at)) if *at >= 0));
             match (along.next(), along.next().is_none(), placed) {
                 (Some((var, 0, value)), true, None) => {
-                    self.follow(value, (var, 0), need.after, (Some(need.asked), f.span), &mut search);
+                    self.follow(value, (var, 0), need.after, (Some(need.asked), f.span), search);
                 }
                 _ => search.placed(need.asked, f.span, &f.name),
             }
         }
-        for d in search.faults {
-            self.report(d);
-        }
-        let timeless = self.closure(search.constants);
-        (search.state.into_iter().collect(), timeless)
     }
 
     /// Follows the reads of an expression, relative to the step that a variable plus an offset is. `asked` is where acting
@@ -211,7 +242,7 @@ impl<'a> Ctx<'a> {
                     (None, Some(place)) => search.statistic(at.0, place),
                     (None, None) if vars().next().is_none() => search.fixed_step(at.0, at.1),
                     (None, None) => {
-                        search.fault(at.0, at.1, "acting reads a value at a step that is not now or before".to_string());
+                        search.fault(at.0, at.1, format!("{} reads a value at a step that is not now or before", search.who));
                     }
                 }
                 continue;
@@ -236,6 +267,8 @@ struct Need {
 
 #[derive(Default)]
 struct Search {
+    /// Who reads: acting, or a step of the context.
+    who: &'static str,
     needed: Vec<Need>,
     seen: HashSet<(FamilyId, usize, bool, Option<i64>)>,
     /// Expressions whose reads are known, by the step that they were read at.
@@ -262,7 +295,11 @@ impl Search {
 
     /// A statistic of the batch, which one observation does not have.
     fn statistic(&mut self, asked: Span, at: Span) {
-        let d = Diagnostic::new(Code::ActStatistic, asked, "acting sees one observation, and this needs a whole batch");
+        let d = Diagnostic::new(
+            Code::ActStatistic,
+            asked,
+            format!("{} sees one observation, and this needs a whole batch", self.who),
+        );
         let d = if at == asked { d.here("a statistic of the batch") } else { d.here("this needs it").label(at, "the statistic") };
         let help = "keep it as a running value, `running mu = lerp(mu, mean(x[t], over = [B, t]), 0.01) init zeros([X])`, and read \
                     that: `if (training) { mean(x[t], over = [B, t]) } else { mu }`";
@@ -271,7 +308,7 @@ impl Search {
 
     /// A value at a fixed step of a segment, which an agent does not keep.
     fn fixed_step(&mut self, asked: Span, because: Option<Span>) {
-        let d = Diagnostic::new(Code::ActFixedStep, asked, "acting reads a value at a fixed step of a segment");
+        let d = Diagnostic::new(Code::ActFixedStep, asked, format!("{} reads a value at a fixed step of a segment", self.who));
         let d = match because {
             Some(because) if because != asked => d.here("this needs it").label(because, "read here"),
             _ => d,
@@ -281,7 +318,7 @@ impl Search {
 
     /// A family whose equation depends on the place in a segment.
     fn placed(&mut self, asked: Span, family: Span, name: &str) {
-        let message = format!("acting needs one equation for `{name}[t]`, and it has another at some steps of a segment");
+        let message = format!("{} needs one equation for `{name}[t]`, and it has another at some steps of a segment", self.who);
         self.faults.push(
             Diagnostic::new(Code::ActPlace, asked, message)
                 .here("this needs it")
@@ -292,7 +329,7 @@ impl Search {
 
     /// The number of a step.
     fn counted(&mut self, asked: Span, at: Span) {
-        let d = Diagnostic::new(Code::ActPlace, asked, "acting does not know which step of a segment this is");
+        let d = Diagnostic::new(Code::ActPlace, asked, format!("{} does not know which step of a segment this is", self.who));
         let d = if at == asked { d.here("the number of the step") } else { d.here("this needs it").label(at, "counts steps") };
         self.faults.push(d.help("count the steps yourself: `n[t] = n[t-1] + 1 with n[-1] = 0 reset first[t]`"));
     }
@@ -303,7 +340,7 @@ impl Search {
             StateValue::Family { family, .. } => &cx.systems[TRAIN].families[family.0 as usize].name,
         };
         if distance > 0 {
-            self.fault(asked, because, format!("acting would need `{name}[t+{distance}]`, which is not there yet"));
+            self.fault(asked, because, format!("{} would need `{name}[t+{distance}]`, which is not there yet", self.who));
             return;
         }
         if distance < 0 {

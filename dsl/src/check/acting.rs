@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::{Ctx, TRAIN};
 use crate::diagnostics::{Code, Diagnostic};
-use crate::hir::{ExprId, FamilyId, Index, Lhs, Op, StateValue, VarId};
+use crate::hir::{ExprId, FamilyId, Index, Lhs, Op, Stage, StateValue, System, VarId};
 use crate::source::Span;
 
 impl<'a> Ctx<'a> {
@@ -107,6 +107,45 @@ impl<'a> Ctx<'a> {
         let build = &self.systems[TRAIN];
         let mut defs = build.families[family.0 as usize].defs.iter().map(|d| &build.defs[d.0 as usize]);
         defs.find(|d| d.lhs == [Lhs::At(at)]).and_then(|d| d.values.get(leaf).copied())
+    }
+
+    /// A recurrence computes one step after another: a statistic over all of them needs an equation of its own.
+    pub(super) fn statistics_in_loops(&mut self, system: &System, stages: &[Stage], along: &[usize]) {
+        for stage in stages {
+            let def = match stage {
+                Stage::Scan { position, body, .. } => {
+                    let along: Vec<usize> = along.iter().copied().chain([*position]).collect();
+                    self.statistics_in_loops(system, body, &along);
+                    continue;
+                }
+                Stage::Map(def) => system.def(*def),
+            };
+            let looped = |v: &VarId| along.iter().any(|p| matches!(def.lhs.get(*p), Some(Lhs::Var { var, .. }) if var == v));
+            let home = def.span;
+            let mut open = def.values.clone();
+            let mut seen = HashSet::new();
+            while let Some(e) = open.pop() {
+                if !seen.insert(e) {
+                    continue;
+                }
+                let op = self.table.op(e);
+                op.operands(|x| open.push(x));
+                if let Op::Fold { vars, .. } | Op::Collect { vars, .. } = op
+                    && let Some(var) = vars.iter().find(|v| looped(v))
+                {
+                    let name = self.vars[var.0 as usize].name.clone();
+                    let span = self.shown(self.table.nodes[e.0 as usize].span, home);
+                    self.report(
+                        Diagnostic::new(
+                            Code::SelfReference,
+                            span,
+                            format!("a recurrence computes one `{name}` after another, and this needs all of them at once"),
+                        )
+                        .help(format!("give the statistic an equation of its own, `level[{name}] = ..`, and read that")),
+                    );
+                }
+            }
+        }
     }
 
     /// Only a rollout source collects data that something can be recorded with.

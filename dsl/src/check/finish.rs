@@ -31,6 +31,7 @@ impl<'a> Ctx<'a> {
             self.solve(&mut systems, &objective);
             for (id, system) in systems.iter().enumerate() {
                 self.gradients_in_loops(system, &system.stages, &[]);
+                self.statistics_in_loops(system, &system.stages, &[]);
                 self.gradients_into_loops(id, system);
             }
         }
@@ -41,6 +42,9 @@ impl<'a> Ctx<'a> {
         if clean {
             self.running_circles();
             self.records_fit();
+            if settings.as_ref().is_some_and(|s| matches!(s.source, hir::Source::Replay { context, .. } if context > 0)) {
+                self.context_reads();
+            }
         }
         let act = act.map(|build| {
             let state = self.act_state(&build);
