@@ -144,6 +144,24 @@ fn a_normalised_model_trains_resumes_and_acts() {
     near(&told, &acted["action"].1, 1e-5);
 }
 
+/// Dropout and `training` act in updates alone; records may use the whole rollout.
+#[test]
+fn training_holds_in_updates_alone() {
+    let model = "tests/acting/phases.wm";
+    let acted = run(model, "plan", &Arrays::from([("data.obs".into(), (vec![1, 3], vec![0.25, 0.5, -0.125]))]), &[]);
+    near(&acted["action"].1, &[0.625], 1e-12);
+    let obs: Vec<f64> = (0..15).map(f64::from).collect();
+    let given = Arrays::from([
+        ("data.obs".into(), (vec![5, 3], obs)),
+        ("data.a".into(), (vec![4, 1], vec![0.0; 4])),
+        ("data.r".into(), (vec![4], vec![0.5, 1.5, 2.5, 3.5])),
+    ]);
+    let recorded = run(model, "record", &given, &[]);
+    near(&recorded["record.mode"].1, &[1.5, 2.5, 3.5, 4.5], 1e-12);
+    // The mean of 0 + 1 + 2, 3 + 4 + 5, and so on, over the four steps.
+    near(&recorded["record.level"].1, &[16.5; 4], 1e-12);
+}
+
 /// `first` brings memory and planner back to their starts before the planner reads them.
 #[test]
 fn first_resets_before_planning() {

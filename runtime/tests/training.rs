@@ -5,6 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{STARTER, checked, config, ppo, starter};
+use runtime::actor::Actor;
 use runtime::checkpoint;
 use runtime::learner::Learner;
 use runtime::policy::Policy;
@@ -302,4 +303,40 @@ fn an_evaluation_from_a_checkpoint_is_the_learners() {
     let (one, other) = (of_checkpoint.run(0, 60, 0.5).unwrap(), followed.run(0, 60, 0.5).unwrap());
     assert!(!one.metrics.is_empty());
     assert_eq!(one, other);
+}
+
+/// The programs themselves go back to the start where `first` says so, before the planner reads what is remembered.
+#[test]
+fn first_resets_memory_and_planner_before_planning() {
+    let model = starter().model;
+    let learnt = Trainer::new(starter()).unwrap().save().unwrap().learnt;
+    let state = runtime::program::acting(&model, &learnt).unwrap();
+    for training in [false, true] {
+        let act = |past: &[f64; 3], first: bool| {
+            let mut actor = Actor::new(&model, training, 1, &state, Compute::default()).unwrap();
+            actor.show(0, past, true).unwrap();
+            actor.decide(7, 0).unwrap();
+            actor.show(0, &[0.6, -0.8, 0.5], first).unwrap();
+            actor.decide(7, 1).unwrap();
+            (actor.action(0).to_vec(), actor.memory().unwrap())
+        };
+        let pasts = [[1.0, 0.0, -4.0], [-0.6, 0.8, 4.0]];
+        assert_eq!(act(&pasts[0], true), act(&pasts[1], true));
+        assert_ne!(act(&pasts[0], false), act(&pasts[1], false), "the past does not matter");
+    }
+}
+
+/// An observation that gives no action is as if it had not been there.
+#[test]
+fn a_plan_that_fails_leaves_the_memory() {
+    let model = starter().model;
+    let learnt = Trainer::new(starter()).unwrap().save().unwrap().learnt;
+    let policy = || Policy::new(&model, &learnt, 0.0, 7, Compute::default()).unwrap();
+    let (mut whole, mut disturbed) = (policy(), policy());
+    for seen in [[1.0, 0.0, -4.0], [-0.6, 0.8, 4.0], [0.0, 1.0, 0.0]] {
+        for broken in [&[f64::NAN, 0.0, 0.0][..], &[0.0, 1e300, 0.0], &[0.0, 1.0], &[3e38, 3e38, 3e38]] {
+            assert!(disturbed.plan(broken).is_err(), "{broken:?}");
+        }
+        assert_eq!(disturbed.plan(&seen).unwrap(), whole.plan(&seen).unwrap());
+    }
 }

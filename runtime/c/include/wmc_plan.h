@@ -40,7 +40,8 @@ struct WmPolicy *wm_load_artefact(const char *artefact,
                                   char *error,
                                   size_t error_len);
 
-// The action for an observation, in -1..1; what was observed before counts. Zero, or one with a text in `error`.
+// The action for an observation, in -1..1; what was observed before counts. Zero, or one with a text in `error`: then the policy
+// remembers what it did before the call.
 //
 // # Safety
 // `policy` comes from `wm_load`; the arrays have as many numbers as is said; `error` is null or has room for `error_len` bytes.

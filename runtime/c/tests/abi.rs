@@ -92,6 +92,16 @@ fn same_from(run: &Run, folder: &Path, rewarded: bool) {
     let mut wanted = policy.plan(&seen).unwrap();
     policy.outcome(0.75, false).unwrap();
     wanted.extend(policy.plan(&seen).unwrap());
+    policy.reset().unwrap();
+    wanted.extend(policy.plan(&seen).unwrap());
+    // A new episode begins the same way, whatever was before it.
+    let mut other = run.policy().unwrap();
+    for _ in 0..2 {
+        other.plan(&[0.0, 1.0, 3.0]).unwrap();
+        other.outcome(-2.0, false).unwrap();
+    }
+    other.reset().unwrap();
+    assert_eq!(other.plan(&seen).unwrap(), wanted[2..]);
     let library = library();
     if has("python3").is_some() {
         let script = here().join("tests/plan.py");

@@ -1,5 +1,5 @@
 // Plans with the run in argv[1] on the device of WMC_DEVICE, or with the artefact in argv[2] and the checkpoint in argv[3]: prints two
-// actions, tells a reward where the model asks for it, and forgets.
+// actions, tells a reward where the model asks for it, forgets, and prints the first action of a new episode.
 #include <math.h>
 #include <stdio.h>
 
@@ -36,8 +36,11 @@ int main(int argc, char **argv) {
   }
   if (wm_plan(policy, seen, 2, action, 1, error, sizeof error) != 1 || !error[0]) return 7;
   if (wm_plan(policy, seen, 3, action, 4, error, sizeof error) != 1) return 8;
+  double broken[3] = {0.6, NAN, 0.5};
+  if (wm_plan(policy, broken, 3, action, 1, error, sizeof error) != 1) return 8;
   if (wm_reset(policy)) return 9;
   if (wm_plan(policy, seen, 3, action, 1, 0, 0)) return 9;
+  printf("%.17g\n", action[0]);
   // Whoever is not asked may tell it all the same.
   if (wm_outcome(policy, 0.5, true, 0, 0)) return 13;
   if (!wm_outcome(0, 0.5, false, error, sizeof error) || wm_needs_outcome(0)) return 14;
