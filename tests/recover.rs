@@ -161,7 +161,8 @@ fn an_interrupted_run_ends_with_the_same_log() {
 
 #[test]
 fn a_damaged_log_breaks_neither_plot_nor_report() {
-    let damage: [(&str, fn(&Path)); 5] = [
+    type Damage = (&'static str, fn(&Path));
+    let damage: [Damage; 5] = [
         ("deleted", |path| fs::remove_file(path).unwrap()),
         ("cut", |path| fs::write(path, &fs::read(path).unwrap()[..200]).unwrap()),
         ("zeros", |path| fs::write(path, vec![0; 5000]).unwrap()),

@@ -26,6 +26,7 @@ pub mod diagnose;
 pub mod disk;
 pub mod doctor;
 mod error;
+mod events;
 pub mod experience;
 pub mod learner;
 pub mod numbers;
