@@ -233,7 +233,23 @@ pub fn about(bytes: &[u8]) -> Result<About, ArtefactError> {
 }
 
 fn document(bytes: &[u8]) -> Result<Document, ArtefactError> {
-    serde_json::from_str(body(bytes)?).map_err(|e| ArtefactError::Content(e.to_string()))
+    let body = body(bytes)?;
+    serde_json::from_str(body).map_err(|e| ArtefactError::Content(format!("{e}{}", written_by(body))))
+}
+
+/// Which build wrote a document, as far as it can be read: the first that is asked of a file that cannot.
+fn written_by(body: &str) -> String {
+    #[derive(Deserialize)]
+    struct Head {
+        about: Build,
+    }
+    #[derive(Deserialize)]
+    struct Build {
+        compiler: String,
+    }
+    let Ok(Head { about: Build { compiler } }) = serde_json::from_str(body) else { return String::new() };
+    let compiler: String = compiler.chars().filter(|c| !c.is_control()).take(60).collect();
+    format!(", written by `{compiler}`")
 }
 
 /// The document of a file whose format is ours and whose sum is right.
@@ -242,7 +258,9 @@ fn body(bytes: &[u8]) -> Result<&str, ArtefactError> {
     let text = std::str::from_utf8(after).map_err(|_| ArtefactError::Edited)?;
     let (format, text) = text.split_once('\n').ok_or(ArtefactError::Edited)?;
     if format != FORMAT.to_string() {
-        return Err(ArtefactError::Format(format.chars().take(20).collect()));
+        let format: String = format.chars().filter(|c| !c.is_control()).take(20).collect();
+        let by = text.split_once('\n').map_or(String::new(), |(_, body)| written_by(body));
+        return Err(ArtefactError::Format(format + &by));
     }
     let (sum, body) = text.split_once('\n').ok_or(ArtefactError::Edited)?;
     if sum.strip_prefix("sha256 ") == Some(&sha256(body.as_bytes())) { Ok(body) } else { Err(ArtefactError::Edited) }

@@ -7,6 +7,7 @@ use compiler::kernel::fuse::Level;
 use compiler::kernel::text;
 use compiler::lower::{Entry, LowerError};
 use dsl::hir::Model;
+use sha2::Digest;
 use support::{models, project};
 
 fn artefact(model: Model, entries: &[Entry]) -> Artefact {
@@ -74,7 +75,13 @@ fn are_refused_with_the_reason() {
     assert_eq!(refused(&bytes[..20]), ArtefactError::Edited);
     let mut other = bytes.clone();
     other[4] = b'7';
-    assert_eq!(refused(&other), ArtefactError::Format("7".into()));
+    assert_eq!(refused(&other), ArtefactError::Format("7, written by `a build`".into()));
+    // A document of another version, with a sum that is right.
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let body = text.splitn(3, '\n').nth(2).unwrap().replace("\"draws\":", "\"drawn\":");
+    let sum = sha2::Sha256::digest(body.as_bytes()).iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let said = refused(format!("wmx 1\nsha256 {sum}\n{body}").as_bytes()).to_string();
+    assert!(said.contains("missing field `draws`") && said.contains("written by `a build`"), "{said}");
     // A bit at a time, all over the file.
     for place in (6..bytes.len()).step_by(bytes.len() / 40) {
         let mut edited = bytes.clone();

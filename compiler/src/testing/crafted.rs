@@ -39,7 +39,7 @@ pub fn crafted(honest: &Artefact) -> Vec<Crafted> {
     }
     let text = |a: &Artefact| String::from_utf8(a.write().expect("an artefact can be written")).expect("it is a text");
     let newer = text(honest).replacen("wmx 1\n", "wmx 7\n", 1).into_bytes();
-    all.push(Crafted { name: "another version", bytes: newer, refused: Some("its format is 7, and this program reads 1") });
+    all.push(Crafted { name: "another version", bytes: newer, refused: Some("its format is 7, written by `") });
     all
 }
 
