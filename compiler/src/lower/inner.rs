@@ -23,11 +23,19 @@ impl Lower<'_> {
             Hir::Read { .. } | Hir::Input { .. } => self.arrays_behind(by),
             _ => Default::default(),
         };
+        let mut past = vec![by];
+        for e in self.parts_beside(of, wrt) {
+            past.push(self.expr(e)?);
+        }
         let graph = &self.frames[self.depth()].graph;
         // Equations between may read the target's array on their own: then that is what is differentiated by.
-        let around = arrays.iter().any(|array| reaches(graph, value, *array, by));
+        let around = arrays.iter().any(|array| reaches(graph, value, *array, &past));
         let (roots, spread) = if around { (arrays, spread) } else { (vec![by], Vec::new()) };
-        if !roots.iter().any(|root| *root == value || reaches(graph, value, *root, ValueId(u32::MAX))) {
+        if !roots.iter().any(|root| *root == value || reaches(graph, value, *root, &[])) {
+            if self.holds_gradient(of) {
+                let axes = graph.axes(by).to_vec();
+                return Ok(self.zeros(&axes, span));
+            }
             // The checker has seen that it depends; a zero in its place would be silent.
             return self.unsupported("a gradient by a value that is computed elsewhere", span);
         }
@@ -39,6 +47,39 @@ impl Lower<'_> {
         let found = grad::pointwise(&mut self.program.axes, graph, value, &roots, &along);
         let found: Vec<ValueId> = found.into_iter().map(|d| shared.merge(graph, start, d)).collect();
         Ok(self.cut_alike(by, &roots, &found))
+    }
+
+    /// Reads of other parts of the very value that the target is a part of: they do not depend on it.
+    fn parts_beside(&self, of: ExprId, wrt: ExprId) -> Vec<ExprId> {
+        let Hir::Read { family, index, .. } = &self.model.node(wrt).op else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        let mut open = vec![of];
+        while let Some(e) = open.pop() {
+            if !seen.insert(e) {
+                continue;
+            }
+            match &self.model.node(e).op {
+                Hir::Read { family: f, index: at, .. } if f == family && at == index => found.push(e),
+                op => op.operands(|x| open.push(x)),
+            }
+        }
+        found
+    }
+
+    /// Whether an expression holds a gradient. That of a linear value is a constant, so the expression may turn out not to
+    /// depend on what it was written with.
+    fn holds_gradient(&self, e: ExprId) -> bool {
+        let mut seen = HashSet::new();
+        let mut open = vec![e];
+        while let Some(e) = open.pop() {
+            match &self.model.node(e).op {
+                Hir::Grad { .. } => return true,
+                op if seen.insert(e) => op.operands(|x| open.push(x)),
+                _ => {}
+            }
+        }
+        false
     }
 
     /// The axes of points that `of` varies along and `wrt` does not; samples also where `of` is one number of all of them.
@@ -201,8 +242,8 @@ pub(super) fn targets(cx: &Lower<'_>, which: Which) -> HashSet<FamilyId> {
 }
 
 /// Whether a value is computed from another, by a way that does not pass `past`.
-fn reaches(graph: &Graph, of: ValueId, on: ValueId, past: ValueId) -> bool {
-    let mut seen = HashSet::from([past]);
+fn reaches(graph: &Graph, of: ValueId, on: ValueId, past: &[ValueId]) -> bool {
+    let mut seen: HashSet<ValueId> = past.iter().copied().collect();
     let mut open = vec![of];
     while let Some(v) = open.pop() {
         if v < on || !seen.insert(v) {

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use dsl::hir::{DefId, Lhs, Stage, VarId};
+use dsl::source::Span;
 
 use super::align::{Alignment, Edge};
 use super::family::{Piece, Span1};
@@ -135,13 +136,30 @@ impl Lower<'_> {
         };
         let axes: Vec<AxisId> = parts.iter().filter_map(along).collect();
         let Some(first) = parts.first() else { return };
+        let spans = self.def_spans(member.def, member.family, depth);
         let mut leaves: Vec<ValueId> = Vec::new();
         for leaf in 0..first.leaves.len() {
-            let values: Vec<ValueId> = parts.iter().map(|p| p.leaves[leaf]).collect();
+            let values: Vec<ValueId> = parts.iter().map(|p| self.along_axes_of(p, leaf, &spans, position, span)).collect();
             leaves.push(self.end_to_end(&values, &axes, whole, span));
         }
-        let spans = self.def_spans(member.def, member.family, depth);
         self.families.replace(self.which, member.family, Piece { def: member.def, depth, leaves, spans });
+    }
+}
+
+impl Lower<'_> {
+    /// A part's value along the axes of the whole: a loop inside a segment has an axis of its own in every segment.
+    fn along_axes_of(&mut self, part: &Piece, leaf: usize, whole: &[Span1], position: usize, span: Span) -> ValueId {
+        let mut value = part.leaves[leaf];
+        for (q, (own, whole)) in part.spans.iter().zip(whole).enumerate() {
+            if let (Span1::Along { axis: from, .. }, Span1::Along { axis: to, .. }) = (*own, *whole)
+                && q != position
+                && from != to
+                && self.graph().axes(value).contains(&from)
+            {
+                value = self.graph().rename(value, from, to, span);
+            }
+        }
+        value
     }
 }
 

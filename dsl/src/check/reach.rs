@@ -225,7 +225,7 @@ impl<'a> Ctx<'a> {
         }
         // Equations are followed where they can see the target: a value of the data or of an equation.
         if matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. }) {
-            let Through { value, crossed, in_place, stop, unfinished, blocked, gathered } = self.through(of, target, target);
+            let Through { value, crossed, in_place, stop, unfinished, blocked, gathered, .. } = self.through(of, target, target);
             let path = match (blocked, value, stop, unfinished) {
                 (Some(what), ..) => Path::Blocked(what),
                 (_, Some(_), ..) if in_place => Path::InPlace,

@@ -45,6 +45,8 @@ pub(super) struct Through {
     pub unfinished: Option<String>,
     /// What leads to the target and cannot be followed.
     pub blocked: Option<String>,
+    /// Whether it cannot be followed in place either.
+    pub refused: bool,
     /// Folds and collections that the target goes into.
     pub gathered: Vec<Gathered>,
 }
@@ -69,6 +71,8 @@ struct Seen {
 struct Walk {
     target: ExprId,
     stand_in: ExprId,
+    /// Targets of gradients around the present place, each with the variable that stands for it.
+    pinned: Vec<((ExprId, Bound), Seen)>,
     /// Families that are being written out, outermost first, each with where its subscript stands.
     open: Vec<(FamilyId, Vec<Index>)>,
     memo: HashMap<(ExprId, Bound), Seen>,
@@ -84,16 +88,7 @@ struct Walk {
 impl Ctx<'_> {
     /// Writes out what lies between a value and the read `target`, with `stand_in` in the target's place.
     pub(super) fn through(&mut self, of: ExprId, target: ExprId, stand_in: ExprId) -> Through {
-        let mut walk = Walk {
-            target,
-            stand_in,
-            open: Vec::new(),
-            memo: HashMap::new(),
-            found: Through::default(),
-            distances: Vec::new(),
-            scattered: false,
-            steps: Vec::new(),
-        };
+        let mut walk = Walk::new(target, stand_in);
         let seen = self.written_out(of, &Bound::new(), &mut walk);
         if let Some((family, _)) = walk.steps.iter().find(|(family, step)| !walk.leads_away(*family, step)) {
             let name = &self.systems[self.site.system].families[family.0 as usize].name;
@@ -101,7 +96,7 @@ impl Ctx<'_> {
         }
         walk.found.value = seen.depends.then_some(seen.expr);
         let apart = walk.scattered || walk.distances.iter().any(|(_, along)| !along.is_empty());
-        if seen.depends && walk.found.blocked.is_some() && !apart {
+        if seen.depends && walk.found.blocked.is_some() && !walk.found.refused && !apart {
             return Through { value: Some(of), in_place: true, gathered: walk.found.gathered, ..Through::default() };
         }
         walk.found
@@ -192,13 +187,24 @@ impl Ctx<'_> {
     fn write_out_grad(&mut self, e: ExprId, of: ExprId, wrt: ExprId, bound: &Bound, walk: &mut Walk) -> Seen {
         let node = self.table.nodes[e.0 as usize].clone();
         let by = self.written_out(wrt, bound, walk);
+        if !by.depends && self.passes_target(e, by.expr, bound, walk) {
+            let name = match self.table.op(walk.target) {
+                Op::Read { family, .. } => short(&self.systems[self.site.system].families[family.0 as usize].name).to_string(),
+                _ => "the target".to_string(),
+            };
+            walk.found.blocked.get_or_insert(format!("a gradient by what `{name}` is computed from"));
+            walk.found.refused = true;
+            return Seen { expr: e, depends: true, draws: by.draws };
+        }
         let mut target = by.expr;
         let value = if by.depends {
             target = self.table.alias(by.expr, node.span);
-            let own = HashMap::from([((wrt, bound.clone()), Seen { expr: target, ..by })]);
-            let memo = std::mem::replace(&mut walk.memo, own);
+            // Variables of gradients around this one stay what they are.
+            walk.pinned.push(((wrt, bound.clone()), Seen { expr: target, ..by }));
+            let memo = std::mem::replace(&mut walk.memo, walk.pinned.iter().cloned().collect());
             let value = self.written_out(of, bound, walk);
             walk.memo = memo;
+            walk.pinned.pop();
             value
         } else {
             self.written_out(of, bound, walk)
@@ -213,6 +219,25 @@ impl Ctx<'_> {
             expr = self.table.push(Op::Grad { of: value.expr, wrt: target }, node.axes, node.dtype, node.span);
         }
         Seen { expr, depends, draws: by.draws || value.draws }
+    }
+
+    /// Whether the equations that were written out for a gradient inside the value lead through the target: then the
+    /// gradient depends on the target, and what was written out does not show it.
+    fn passes_target(&mut self, grad: ExprId, by: ExprId, bound: &Bound, walk: &Walk) -> bool {
+        let Some(&of) = self.written_out.get(&grad) else { return false };
+        if !matches!(self.table.op(walk.target), Op::Read { .. }) {
+            return false;
+        }
+        let mut before = Walk::new(walk.target, walk.target);
+        if !self.written_out(of, bound, &mut before).depends {
+            return false;
+        }
+        let mut variable = by;
+        while let Op::Alias(inner, _) = *self.table.op(variable) {
+            variable = inner;
+        }
+        let found = self.through(walk.target, variable, variable);
+        found.value.is_some() || found.blocked.is_some() || found.unfinished.is_some()
     }
 
     /// A read of an equation: its value, where that leads to the target.
@@ -273,6 +298,20 @@ impl Ctx<'_> {
 }
 
 impl Walk {
+    fn new(target: ExprId, stand_in: ExprId) -> Walk {
+        Walk {
+            target,
+            stand_in,
+            pinned: Vec::new(),
+            open: Vec::new(),
+            memo: HashMap::new(),
+            found: Through::default(),
+            distances: Vec::new(),
+            scattered: false,
+            steps: Vec::new(),
+        }
+    }
+
     /// Notes a read of what the target is a part of: the target itself where there is no subscript.
     fn measure(&mut self, index: &[Index], target: &[Index], name: &str) {
         self.found.crossed |= !index.is_empty();
