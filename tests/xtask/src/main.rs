@@ -17,6 +17,7 @@ struct Check {
 const CHECKS: &[Check] = &[
     Check { name: "decisions", shows: "every entry point of all models runs at all tasks", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "models", "--", "--ignored", "--nocapture"] },
     Check { name: "gradients", shows: "gradients of 20,000 random programs", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "gradients", "--", "--ignored"] },
+    Check { name: "oracle", shows: "20,000 generated models with gradients against an evaluator of the language definition", command: &["cargo", "test", "--release", "-p", "wmc-oracle", "--test", "generated", "--", "--ignored", "--nocapture"] },
     Check { name: "kernels", shows: "every entry point of all models as kernels, at all levels, on the CPU", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "kernels", "--", "--ignored", "--nocapture"] },
     Check { name: "cuda", shows: "every entry point of all models as CUDA, run on the processor, against the interpreter", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--features", "emit", "--test", "cube", "--", "--ignored", "--nocapture"] },
     Check { name: "barriers", shows: "every barrier of TD-MPC2's rollout is needed: a race is found where one is left out", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--features", "emit", "--test", "gpu", "--", "--ignored", "--nocapture", "barrier"] },

@@ -1,0 +1,117 @@
+//! The functions that the language itself knows.
+
+use crate::array::{Array, Ax, largest, log_sum_exp, places, total};
+use crate::eval::{Oracle, zip};
+use crate::number::Num;
+use crate::value::*;
+
+fn unknown<T>(what: impl Into<String>) -> R<T> {
+    Err(Stop::Unknown(what.into()))
+}
+
+impl<'a> Oracle<'a> {
+    pub fn builtin(&self, cx: &Cx<'a>, name: &str, values: &[Val<'a>], named: &[(String, Val<'a>)]) -> R<Val<'a>> {
+        let Some(first) = values.first() else { return unknown(format!("{name} of nothing")) };
+        let each = |f: fn(&Num) -> Num| first.map(&|a: &Array| a.map(f));
+        match name {
+            "exp" => return each(Num::exp),
+            "log" => return each(Num::log),
+            "sin" => return each(Num::sin),
+            "cos" => return each(Num::cos),
+            "sqrt" => return each(Num::sqrt),
+            "abs" => return each(Num::abs),
+            "tanh" => return each(Num::tanh),
+            "sigmoid" => return each(Num::sigmoid),
+            "softplus" => return each(Num::softplus),
+            "sg" => return each(|x| Num::Plain(x.real())),
+            "sign" => return each(|x| Num::Plain(if x.real() == 0.0 { 0.0 } else { x.real().signum() })),
+            "floor" => return each(|x| Num::Plain(x.real().floor())),
+            "select" => return self.select(values),
+            "zeros" => return Ok(Val::Arr(Array::fill(first.axes()?, 0.0))),
+            "ones" => return Ok(Val::Arr(Array::fill(first.axes()?, 1.0))),
+            "size" => return Ok(Val::number(first.axes()?.iter().map(|a| a.size).product::<usize>() as f64)),
+            "iota" => {
+                let axes = first.axes()?;
+                let data = (0..axes[0].size).map(|i| Num::Plain(i as f64)).collect();
+                return Ok(Val::Arr(Array { axes, data }));
+            }
+            "len" => match first {
+                Val::List(l) => return Ok(Val::number(l.len() as f64)),
+                _ => return unknown("len of no list"),
+            },
+            "outer" => return Ok(Val::Arr(first.array()?.outer(&values[1].array()?))),
+            "hot" => {
+                let (at, axes) = (first.real()?, values[1].axes()?);
+                let data = (0..axes[0].size).map(|i| Num::Plain(f64::from(i as f64 == at))).collect();
+                return Ok(Val::Arr(Array { axes, data }));
+            }
+            "bounded" => return self.bounded(cx, first),
+            "max" if values.len() == 2 => {
+                return zip(first, &values[1], &|a, b| if b.real() > a.real() { b.clone() } else { a.clone() });
+            }
+            "min" if values.len() == 2 => {
+                return zip(first, &values[1], &|a, b| if b.real() < a.real() { b.clone() } else { a.clone() });
+            }
+            "rem" => return zip(first, &values[1], &|a, b| Num::Plain(a.real().rem_euclid(b.real()))),
+            _ => {}
+        }
+        if name == "sum"
+            && let Val::Rec(_) = first
+        {
+            let sum = first.leaves()?.iter().map(|a| total(&a.data)).collect::<Vec<_>>();
+            return Ok(Val::Arr(Array::scalar(total(&sum))));
+        }
+        let x = first.array()?;
+        let over: Vec<Ax> = match named.iter().find(|(n, _)| n == "over") {
+            Some((_, v)) => v.axes()?,
+            None => x.axes.clone(),
+        };
+        let n: usize = over.iter().map(|a| a.size).product();
+        Ok(Val::Arr(match name {
+            "sum" => x.reduce(&over, total),
+            "mean" => x.reduce(&over, |xs| total(xs).div(&Num::Plain(n as f64))),
+            "prod" => x.reduce(&over, |xs| xs.iter().fold(Num::Plain(1.0), |a, b| a.mul(b))),
+            "max" => x.reduce(&over, largest),
+            "min" => x.reduce(&over, |xs| largest(&xs.iter().map(Num::neg).collect::<Vec<_>>()).neg()),
+            "logsumexp" => x.reduce(&over, log_sum_exp),
+            "softmax" => x.zip(&x.reduce(&over, log_sum_exp), |a, b| a.sub(b).exp())?,
+            "log_softmax" => x.zip(&x.reduce(&over, log_sum_exp), Num::sub)?,
+            "take" => x.pick(over[0], values[1].real()? as usize)?,
+            _ => return unknown(format!("function {name}")),
+        }))
+    }
+
+    fn select(&self, values: &[Val<'a>]) -> R<Val<'a>> {
+        let [condition, yes, no] = values else { return unknown("select of other than three") };
+        let condition = condition.array()?;
+        if condition.axes.is_empty() {
+            // Both sides have the same shape; a number spreads.
+            let pick = if condition.data[0].real() != 0.0 { yes } else { no };
+            return zip(pick, &zip(yes, no, &|_, _| Num::ZERO)?, &|a, _| a.clone());
+        }
+        let (yes, no) = (yes.array()?, no.array()?);
+        let both = yes.zip(&no, |_, _| Num::ZERO)?.zip(&condition, |_, _| Num::ZERO)?;
+        let axes = both.axes;
+        let (c, y, n) = (condition.spread(&axes), yes.spread(&axes), no.spread(&axes));
+        let data = (0..places(&axes).len())
+            .map(|i| if c.data[i].real() != 0.0 { y.data[i].clone() } else { n.data[i].clone() })
+            .collect();
+        Ok(Val::Arr(Array { axes, data }))
+    }
+
+    /// Clipped to the range of the action.
+    fn bounded(&self, _: &Cx<'a>, value: &Val<'a>) -> R<Val<'a>> {
+        let Val::Range(lo, hi, _) = self.eval(&self.site(0), self.action.2)? else { return unknown("a range") };
+        value.map(&|a: &Array| {
+            a.map(|x| {
+                if x.real() < lo {
+                    Num::Plain(lo)
+                } else if x.real() > hi {
+                    Num::Plain(hi)
+                } else {
+                    x.clone()
+                }
+            })
+        })
+    }
+}

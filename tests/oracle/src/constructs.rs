@@ -1,0 +1,206 @@
+//! Which constructs of the language a text uses, found from its syntax tree and not from what wrote it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dsl::ast::{ArgKind, ClauseKind, Equation, Expr, ExprKind, File, Item, MemberKind, Stmt, StmtKind};
+
+use crate::family::{reads, walk};
+
+/// What every batch of generated models must hold, each in at least 2 % of the models.
+pub const WANTED: [&str; 20] = [
+    "family of several subscripts",
+    "copy",
+    "constant target",
+    "subscript at another step",
+    "scan forward",
+    "scan backward",
+    "memory",
+    "rollout",
+    "reset",
+    "fold",
+    "each",
+    "ensemble",
+    "sg",
+    "gradient of order one",
+    "gradient of order two",
+    "gradient by index",
+    "Hessian by index",
+    "gradient for each member",
+    "planner with a gradient",
+    "gradient in a function",
+];
+
+struct Seen<'a> {
+    found: BTreeSet<&'static str>,
+    reads: BTreeMap<String, BTreeSet<String>>,
+    /// Families whose equations are mere reads or constants.
+    constant: BTreeSet<&'a str>,
+    ensembles: BTreeSet<&'a str>,
+}
+
+/// The constructs in a file.
+pub fn constructs(file: &File) -> BTreeSet<&'static str> {
+    let mut seen = Seen { found: BTreeSet::new(), reads: reads(file), constant: BTreeSet::new(), ensembles: BTreeSet::new() };
+    for item in &file.items {
+        match item {
+            Item::Planner(p) => {
+                let before = seen.found.clone();
+                p.equations.iter().for_each(|e| seen.equation(e));
+                if seen.found.contains("gradient of order one") {
+                    seen.found.insert("planner with a gradient");
+                }
+                seen.found.extend(before);
+            }
+            Item::Model(m) => {
+                for member in &m.members {
+                    match &member.kind {
+                        MemberKind::Net(n) if n.ensemble.is_some() => {
+                            seen.ensembles.insert(&n.name.text);
+                        }
+                        MemberKind::Memory(m) => {
+                            seen.found.insert("memory");
+                            if m.reset.is_some() {
+                                seen.found.insert("reset");
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+                for member in &m.members {
+                    match &member.kind {
+                        MemberKind::Equation(e) => seen.equation(e),
+                        MemberKind::Act(list) => list.iter().for_each(|e| seen.equation(e)),
+                        MemberKind::Planner(p) => p.equations.iter().for_each(|e| seen.equation(e)),
+                        MemberKind::Loss(l) => l.parts.iter().for_each(|p| seen.expr(&p.value, &[])),
+                        MemberKind::Fn(f) => seen.body(&f.body),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    seen.found
+}
+
+fn is_call<'a>(e: &'a Expr, name: &str) -> Option<Vec<&'a Expr>> {
+    let ExprKind::Call(f, args) = &e.kind else { return None };
+    let args = args.iter().filter_map(|a| if let ArgKind::Value(e) = &a.kind { Some(e) } else { None });
+    f.as_name().filter(|n| n.text == name).map(|_| args.collect())
+}
+
+/// A read of something else, or a constant.
+fn trivial(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Name(_) | ExprKind::Number(_) => true,
+        ExprKind::Index(base, _) | ExprKind::Field(base, _) => trivial(base),
+        ExprKind::Binary(_, l, r) => trivial(l) && trivial(r) && (l.as_name().is_none() && r.as_name().is_none()),
+        _ => is_call(e, "zeros").is_some() || is_call(e, "ones").is_some(),
+    }
+}
+
+impl<'a> Seen<'a> {
+    fn equation(&mut self, e: &'a Equation) {
+        let name = e.place.name.text.as_str();
+        if e.place.indices.len() > 1 {
+            self.found.insert("family of several subscripts");
+        }
+        if trivial(&e.value) {
+            self.found.insert("copy");
+            self.constant.insert(name);
+        }
+        for c in &e.clauses {
+            match &c.kind {
+                ClauseKind::Reset(_) => drop(self.found.insert("reset")),
+                ClauseKind::With(cases) => cases.iter().for_each(|(_, v)| self.expr(v, &[])),
+                _ => {}
+            }
+        }
+        walk(&e.value, &mut |r| {
+            let ExprKind::Index(base, at) = &r.kind else { return };
+            let Some(base) = base.as_name() else { return };
+            for (i, s) in at.iter().enumerate() {
+                let ExprKind::Binary(op, ..) = &s.kind else { continue };
+                self.found.insert("subscript at another step");
+                if base.text == name && i == 0 && at.len() == 1 {
+                    self.found.insert(if *op == dsl::ast::BinaryOp::Sub { "scan forward" } else { "scan backward" });
+                }
+            }
+            let moved = e.place.indices.iter().any(|p| matches!(p.kind, ExprKind::Binary(..)));
+            if base.text == name && moved {
+                self.found.insert("rollout");
+            }
+        });
+        let indices: Vec<&str> = e.place.indices.iter().skip(1).filter_map(|e| e.as_name().map(|n| n.text.as_str())).collect();
+        self.expr(&e.value, &indices);
+    }
+
+    fn body(&mut self, stmts: &'a [Stmt]) {
+        for s in stmts {
+            if let StmtKind::Let(_, e) | StmtKind::Return(e) | StmtKind::Assign(_, e) | StmtKind::Next(_, e) = &s.kind {
+                walk(e, &mut |e| {
+                    if is_call(e, "grad").is_some() {
+                        self.found.insert("gradient in a function");
+                    }
+                });
+                self.expr(e, &[]);
+            }
+        }
+    }
+
+    /// `indices` are those of folds and families around an expression.
+    fn expr(&mut self, e: &'a Expr, indices: &[&'a str]) {
+        if is_call(e, "sg").is_some() {
+            self.found.insert("sg");
+        }
+        if let ExprKind::Call(f, _) = &e.kind
+            && f.as_name().is_some_and(|n| self.ensembles.contains(n.text.as_str()))
+        {
+            self.found.insert("ensemble");
+        }
+        if let ExprKind::Fold { op, var, body, over } = &e.kind {
+            self.found.insert(if op.text == "each" { "each" } else { "fold" });
+            self.expr(over, indices);
+            return self.expr(body, &[indices, &[&var.text]].concat());
+        }
+        if let Some(args) = is_call(e, "grad")
+            && let [value, by] = args[..]
+        {
+            self.found.insert("gradient of order one");
+            let mut twice = false;
+            let mut by_index = false;
+            let mut member = false;
+            walk(value, &mut |v| {
+                twice |= is_call(v, "grad").is_some();
+                if let Some(n) = v.as_name() {
+                    twice |= self.reads.get(&n.text).is_some_and(|r| r.contains("grad"));
+                }
+                if let ExprKind::Index(base, at) = &v.kind
+                    && base.as_name().is_none()
+                    && at.iter().any(|s| s.as_name().is_some_and(|n| indices.contains(&n.text.as_str())))
+                {
+                    by_index = true;
+                    member |= matches!(&base.kind, ExprKind::Call(f, _) if f.as_name().is_some_and(|n| self.ensembles.contains(n.text.as_str())));
+                }
+            });
+            let mut base = by;
+            while let ExprKind::Field(inner, _) | ExprKind::Index(inner, _) = &base.kind {
+                base = inner;
+            }
+            if base.as_name().is_some_and(|n| self.constant.contains(n.text.as_str())) {
+                self.found.insert("constant target");
+            }
+            for (is, what) in [
+                (twice, "gradient of order two"),
+                (by_index, "gradient by index"),
+                (by_index && twice, "Hessian by index"),
+                (member, "gradient for each member"),
+            ] {
+                if is {
+                    self.found.insert(what);
+                }
+            }
+        }
+        crate::family::children(e, &mut |c| self.expr(c, indices));
+    }
+}

@@ -1,0 +1,283 @@
+//! Expressions of a given type.
+
+use super::*;
+
+impl Writer {
+    /// A subscript of a family inside a scope, and by how many steps it reads ahead.
+    fn place(&mut self, sc: &mut Scope, f: &Family, own: bool) -> Option<String> {
+        let mut at = Vec::new();
+        for sub in &f.subs {
+            match sub {
+                Sub::Time => {
+                    let t = sc.time?;
+                    let shift = match self.rng.below(20) {
+                        0 | 1 if !own => 1,
+                        2 if !own => -1,
+                        _ => 0,
+                    };
+                    let (from, to) = (sc.from.max(f.from - shift), sc.to.min(f.to - shift));
+                    if to - from < 2 {
+                        return None;
+                    }
+                    (sc.from, sc.to) = (from, to);
+                    at.push(match shift {
+                        1 => format!("{t}+1"),
+                        -1 => format!("{t}-1"),
+                        _ => t.to_string(),
+                    });
+                }
+                Sub::Over(dim) => {
+                    let fit: Vec<String> =
+                        sc.indices.iter().filter(|(_, d)| size(d) <= size(dim)).map(|(n, _)| n.clone()).collect();
+                    if fit.is_empty() || !own && self.rng.percent(20) {
+                        at.push(self.rng.below(size(dim) as usize).to_string());
+                    } else {
+                        at.push(self.rng.pick(&fit).clone());
+                    }
+                }
+            }
+        }
+        sc.read.push(f.name.clone());
+        sc.read.extend(f.reads.iter().cloned());
+        Some(if at.is_empty() { f.name.clone() } else { format!("{}[{}]", f.name, at.join(", ")) })
+    }
+
+    /// Something of this type that is there already: a family's value, a field, a local.
+    pub fn leaf(&mut self, sc: &mut Scope, ty: Ty, own: bool) -> Option<String> {
+        for _ in 0..6 {
+            if !sc.locals.is_empty() && (!sc.families || self.rng.percent(30)) {
+                let (name, kind) = self.rng.pick(&sc.locals).clone();
+                match kind {
+                    Some(t) if t == ty => return Some(name),
+                    None => match self.field(ty) {
+                        Some(field) => return Some(format!("{name}.{field}")),
+                        None => continue,
+                    },
+                    _ => continue,
+                }
+            }
+            if !sc.families {
+                continue;
+            }
+            // Newer families more often: that makes chains.
+            let n = self.families.len();
+            let i = n - 1 - self.rng.below(n).min(self.rng.below(n));
+            let f = self.families[i].clone();
+            let field = match f.kind {
+                Kind::Array(t) if t == ty => String::new(),
+                Kind::Latent => match self.field(ty) {
+                    Some(field) => format!(".{field}"),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            if let Some(place) = self.place(sc, &f, own) {
+                return Some(place + &field);
+            }
+        }
+        None
+    }
+
+    fn field(&mut self, ty: Ty) -> Option<&'static str> {
+        match ty {
+            ["Q"] => Some(if self.rng.percent(60) { "q" } else { "p" }),
+            ["C"] => Some("c"),
+            _ => None,
+        }
+    }
+
+    fn number(&mut self, sc: &Scope) -> String {
+        if !sc.indices.is_empty() && self.rng.percent(50) {
+            let (index, _) = self.rng.pick(&sc.indices).clone();
+            return self.rng.pick(&["(0.5 + X)", "0.3^X", "(1 + 0.5 * X)"]).replace('X', &index);
+        }
+        self.rng.pick(&["0.3", "0.7", "1.5", "-0.4"]).to_string()
+    }
+
+    /// Any expression of a type.
+    pub fn expr(&mut self, sc: &mut Scope, ty: Ty, depth: usize) -> String {
+        if depth == 0 {
+            return match self.leaf(sc, ty, false) {
+                Some(leaf) => leaf,
+                None => self.constant(sc, ty),
+            };
+        }
+        let d = depth - 1;
+        match self.rng.below(12) {
+            0 | 1 => {
+                let x = self.expr(sc, ty, d);
+                self.unary(&x)
+            }
+            2 => format!("({} + {})", self.expr(sc, ty, d), self.expr(sc, ty, d)),
+            3 => format!("({} * {})", self.expr(sc, ty, d), self.expr(sc, S, d)),
+            4 => format!("({} - {} * {})", self.expr(sc, ty, d), self.number(sc), self.expr(sc, ty, d)),
+            5 => match self.rng.below(4) {
+                0 => format!("sg({})", self.expr(sc, ty, d)),
+                1 => format!("({} / (1.5 + {}^2))", self.expr(sc, ty, d), self.expr(sc, S, d)),
+                // Equal sides have no derivative: shift one.
+                2 => format!("max({}, 0.3 * {} + 0.07)", self.expr(sc, ty, d), self.expr(sc, ty, d)),
+                // A condition that is known when compiling leaves one side unread; this one is not.
+                _ => match self.leaf(sc, S, false) {
+                    Some(c) => format!("select({c} > 0.1, {}, {})", self.expr(sc, ty, d), self.expr(sc, ty, d)),
+                    None => self.special(sc, ty, d),
+                },
+            },
+            6 => self.fold(sc, ty, d),
+            7 | 8 if sc.order < 2 => self.gradient(sc, ty, d).unwrap_or_else(|| self.special(sc, ty, d)),
+            9 => match self.leaf(sc, ty, false) {
+                Some(leaf) => leaf,
+                None => self.constant(sc, ty),
+            },
+            _ => self.special(sc, ty, d),
+        }
+    }
+
+    fn constant(&mut self, sc: &mut Scope, ty: Ty) -> String {
+        let n = self.number(sc);
+        if ty.is_empty() { n } else { format!("{n} * ones([{}])", ty.join(", ")) }
+    }
+
+    pub fn unary(&mut self, x: &str) -> String {
+        let form = self.rng.pick(&[
+            "tanh(X)",
+            "sin(X)",
+            "sigmoid(X)",
+            "softplus(X)",
+            "exp(0.3 * X)",
+            "X^2",
+            "-X",
+            "cos(X)",
+            "silu(X)",
+            "log(2 + X^2)",
+        ]);
+        let x = if form.contains("X^") || form.starts_with('-') { format!("({x})") } else { x.to_string() };
+        form.replace('X', &x)
+    }
+
+    /// What only values of this type have: nets, reductions, entries, `each`.
+    fn special(&mut self, sc: &mut Scope, ty: Ty, d: usize) -> String {
+        if let Some(call) = self.called(sc, ty, d) {
+            return call;
+        }
+        match ty {
+            [] => {
+                let v = if self.rng.percent(70) { VQ } else { VC };
+                let x = self.expr(sc, v, d);
+                self.scalar(sc, v, &x, d)
+            }
+            ["Q"] => match self.rng.below(5) {
+                0 => format!("field({}, {})", self.expr(sc, VQ, d), self.expr(sc, VC, d)),
+                1 => format!("softmax({})", self.expr(sc, VQ, d)),
+                2 => format!("mean(fan({}), over = E)", self.expr(sc, VQ, d)),
+                3 => format!("fan({})[{}]", self.expr(sc, VQ, d), self.index(sc, "E")),
+                _ => self.each(sc, "Q", d),
+            },
+            ["C"] => self.each(sc, "C", d),
+            _ => match self.leaf(sc, ty, false) {
+                Some(leaf) => leaf,
+                None => self.constant(sc, ty),
+            },
+        }
+    }
+
+    fn called(&mut self, sc: &mut Scope, ty: Ty, d: usize) -> Option<String> {
+        let fit: Vec<_> = self.functions.iter().filter(|f| f.2 == ty).cloned().collect();
+        if fit.is_empty() || !self.rng.percent(25) {
+            return None;
+        }
+        let (name, params, _) = self.rng.pick(&fit).clone();
+        let args: Vec<String> = params.iter().map(|p| self.expr(sc, p, d.min(1))).collect();
+        Some(format!("{name}({})", args.join(", ")))
+    }
+
+    /// An index of the scope that an axis has, or a number.
+    pub fn index(&mut self, sc: &Scope, dim: &str) -> String {
+        let fit: Vec<String> = sc.indices.iter().filter(|(_, d)| size(d) <= size(dim)).map(|(n, _)| n.clone()).collect();
+        if fit.is_empty() || self.rng.percent(10) {
+            self.rng.below(size(dim) as usize).to_string()
+        } else {
+            self.rng.pick(&fit).clone()
+        }
+    }
+
+    /// A number that depends on `x`.
+    pub fn scalar(&mut self, sc: &mut Scope, ty: Ty, x: &str, d: usize) -> String {
+        match ty {
+            [] => self.unary(x),
+            ["Q"] => match self.rng.below(10) {
+                0 | 1 => format!("energy({x}, {})", self.expr(sc, VQ, d)),
+                2 => format!("energy({}, {x})", self.expr(sc, VQ, d)),
+                3 => format!("pot({x})"),
+                4 => format!("ens({x})[{}]", self.index(sc, "E")),
+                5 => format!("({x} @ {})", self.expr(sc, VQ, d)),
+                6 | 7 => format!("{x}[{}]", self.index(sc, "Q")),
+                8 => format!("max(ens({x}), over = E)"),
+                _ => self.rng.pick(&["sq(X)", "logsumexp(X)", "sum(X)", "prod(X)", "mean(X)"]).replace('X', x),
+            },
+            ["C"] => match self.rng.below(3) {
+                0 => format!("squeeze({x})"),
+                1 => format!("{x}[{}]", self.index(sc, "C")),
+                _ => self.rng.pick(&["sq(X)", "logsumexp(X)", "mean(X)"]).replace('X', x),
+            },
+            _ => self.rng.pick(&["sq(X)", "logsumexp(X)", "sum(X)"]).replace('X', x),
+        }
+    }
+
+    /// A fold whose variable the body may read.
+    fn fold(&mut self, sc: &mut Scope, ty: Ty, d: usize) -> String {
+        let var = self.fresh("k");
+        let (over, dim) = *self.rng.pick(&[("0..2", "I"), ("Q", "Q"), ("E", "E"), ("[0, 1]", "I"), ("0..=1", "I")]);
+        sc.indices.push((var.clone(), dim));
+        let body = self.expr(sc, ty, d);
+        sc.indices.pop();
+        let op = self.rng.pick(&["sum", "mean", "sum", "prod"]);
+        format!("({op} {var} in {over} {{ {body} }})")
+    }
+
+    fn each(&mut self, sc: &mut Scope, dim: &'static str, d: usize) -> String {
+        let var = self.fresh("k");
+        sc.indices.push((var.clone(), dim));
+        let body = self.expr(sc, S, d);
+        sc.indices.pop();
+        format!("(each {var} in {dim} {{ {body} }})")
+    }
+
+    /// `grad(e, v)` of this type.
+    pub fn gradient(&mut self, sc: &mut Scope, ty: Ty, d: usize) -> Option<String> {
+        let own = self.rng.percent(80);
+        let v = self.leaf(sc, ty, own)?;
+        sc.order += 1;
+        let e = self.about(sc, ty, &v, d);
+        sc.order -= 1;
+        Some(format!("grad({e}, {v})"))
+    }
+
+    /// A number that reads `v`.
+    pub fn about(&mut self, sc: &mut Scope, ty: Ty, v: &str, d: usize) -> String {
+        let name: String = v.chars().take_while(|c| c.is_alphanumeric()).collect();
+        let x = match self.rng.below(4) {
+            0 => format!("({v} + {})", self.expr(sc, ty, d.min(1))),
+            1 => format!("({v} * {})", self.expr(sc, S, d.min(1))),
+            _ => v.to_string(),
+        };
+        let direct = self.scalar(sc, ty, &x, d);
+        // Through the equations of other families.
+        let behind: Vec<Family> = self.families.iter().filter(|f| sc.families && f.reads.contains(&name)).cloned().collect();
+        let more = if !behind.is_empty() && self.rng.percent(60) {
+            let f = self.rng.pick(&behind).clone();
+            match (f.kind, self.place(sc, &f, true)) {
+                (Kind::Array(t), Some(x)) => self.scalar(sc, t, &x, d.min(1)),
+                (Kind::Latent, Some(x)) => format!("energy({x}.q, {x}.p)"),
+                (Kind::Memory, Some(x)) => format!("sq({x}.out)"),
+                _ => self.expr(sc, S, d),
+            }
+        } else {
+            self.expr(sc, S, d)
+        };
+        match self.rng.below(4) {
+            0 => direct,
+            1 => format!("{direct} + {more}"),
+            _ => format!("{direct} * {more}"),
+        }
+    }
+}

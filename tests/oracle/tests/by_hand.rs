@@ -1,0 +1,178 @@
+//! Models written by hand: faults that were found once, and one model with a bit of everything.
+
+use oracle::compare::{Outcome, compare};
+
+/// A small model around some members and what acts.
+fn model(algorithm: &str, members: &str, act: &str) -> String {
+    format!(
+        "{algorithm}
+model M {{
+  input  obs: [O], r: [], first: bool
+  action a: [A] in -1..1
+  dim Q = 2, C = 3, H = 2, I = 2, E = 2, K = 2
+  latent z {{ q: [Q], p: [Q], c: [C] }}
+  net encoder(obs)   -> z  = mlp([4], tanh)
+  net delta(z, a)    -> z  = mlp([4], silu)
+  net energy(q, p)   -> [] = mlp([4], tanh)
+  net reward(z)      -> [] = mlp([3], silu)
+  head heads[E](q)   -> [] = mlp([3], tanh)
+  param shift: [Q] = zeros([Q])
+  source replay(capacity = 1000) over [B = 2, T = 4]
+  z[t] = encoder(obs[t])
+{members}
+  {act}
+  optimizer main = adam(lr = 1e-3) on all
+  train {{ steps = 1000 }}
+}}
+"
+    )
+}
+
+const STILL: &str = "act { train = zeros  eval = zeros }";
+
+fn agrees(text: &str) {
+    for seed in 0..3 {
+        match compare(text, seed) {
+            Outcome::Agree(n) => assert!(n > 3, "{n} tensors"),
+            other => panic!("{text}\n{other:#?}"),
+        }
+    }
+}
+
+fn refused(text: &str, code: &str) {
+    match compare(text, 1) {
+        Outcome::Refused(codes) if codes.iter().any(|c| c.starts_with(code)) => {}
+        other => panic!("{text}\n{other:#?}"),
+    }
+}
+
+/// Gradients by families that are the same at several points.
+#[test]
+fn copies_have_a_gradient_at_each_point() {
+    for members in [
+        "c[t, i] = z[t].q  for i in I
+         g[t, i] = grad(c[t, i][i]^2, c[t, i])
+         loss w 1.0 = sum i in I { sq(g[t, i]) }",
+        "d[t] = zeros([Q])  for t in 0..T
+         g[t] = grad(energy(z[t].q + d[t], z[t].p), d[t])
+         loss w 1.0 = sq(g[t])",
+        "d[t] = shift  for t in 0..T
+         g[t] = grad(energy(z[t].q + d[t], z[t].p), d[t])
+         loss w 1.0 = sq(g[t])",
+        "fn slope(q, p, v) { let e = zeros([])  return grad(energy(q + e * v, p), e) }
+         g[t] = slope(z[t].q, z[t].p, z[t].p)
+         loss w 1.0 = g[t]^2",
+    ] {
+        agrees(&model("", members, STILL));
+    }
+}
+
+/// One step up from a plan of zeros: each environment has a gradient of its own.
+#[test]
+fn environments_have_gradients_of_their_own() {
+    let algorithm = "
+planner one(horizon, rate = 0.5) {
+  dim S = horizon
+  start = zeros([S, A])
+  try   = rollout { u[k] = tanh(take(start, k, over = S)) for k in 0..horizon }
+  up    = start + rate * grad(try.score, start)
+  last  = rollout { u[k] = tanh(take(up, k, over = S)) for k in 0..horizon }
+  return { mean = last.u[0], std = zeros([A]), sample = last.u[0], score = last.score }
+}";
+    agrees(&model(algorithm, &planned("one"), "act { found = plan(z[t])  train = found.sample  eval = found.mean }"));
+}
+
+fn planned(algorithm: &str) -> String {
+    format!(
+        "  loss w 1.0 = sq(z[t])
+  planner plan(z) = {algorithm}(horizon = H) {{
+    x[0]   = z
+    x[k+1] = x[k] + delta(x[k], u[k])
+    score  = sum k in 0..H {{ 0.9^k * reward(x[k+1]) }}
+  }}"
+    )
+}
+
+/// A loop over plans whose last iteration stands alone: the axes of the rollouts in both parts are the same.
+#[test]
+fn a_loop_of_rollouts_in_two_parts() {
+    let algorithm = "
+planner many(horizon, rate = 0.5) {
+  dim S = horizon
+  p[0]   = zeros([S, A])
+  try[i] = rollout { u[k] = tanh(p[i][k]) for k in 0..horizon }  for i in 0..3
+  p[i+1] = p[i] + rate * grad(try[i].score, p[i])  for i in 0..2
+  return { mean = try[2].u[0], std = zeros([A]), sample = try[2].u[0], score = try[2].score }
+}";
+    agrees(&model(algorithm, &planned("many"), "act { found = plan(z[t])  train = found.sample  eval = found.mean }"));
+}
+
+/// A gradient behind an equation, differentiated again.
+#[test]
+fn gradients_behind_equations() {
+    for members in [
+        "c[t] = z[t].q
+         g[t] = grad(energy(z[t].q, z[t].p) * logsumexp(c[t]), c[t])
+         y[t] = grad(g[t] @ z[t].p, z[t].q)
+         loss w 1.0 = sq(y[t])",
+        // Gradients inside functions keep the variables of those around them.
+        "fn f(u, v) { let e = u @ v  return sq(grad(e, u)) + u @ v }
+         fn g(u) { let w = u  let e = f(u, w)  return grad(e, u) }
+         x[t] = g(ones([Q]) * r[t])
+         y[t] = grad(x[t][1], r[t])
+         loss w 1.0 = y[t]^2",
+        // The gradient of a gradient that is the same everywhere is zero.
+        "x[t] = z[t].p
+         y[t] = grad(grad(x[t][1], x[t])[1], z[t].p)
+         loss w 1.0 = sq(y[t] + z[t].q)",
+        // Another step of the same family is held, also where the inner gradient leaves nothing else.
+        "g[t, i] = grad(z[t].q[i] * z[t+1].q[i], z[t].q)  for i in I
+         y[t] = grad(sq(g[t, 0]), z[t].q)
+         loss w 1.0 = sq(y[t])",
+        // Read by the expression itself, and by an equation that is computed where it stands.
+        "h[t] = h[t-1]  with h[-1] = 0.7  reset first[t]  for t in 0..3
+         x[t] = energy(z[t].q, z[t].p) + h[t]
+         w[t] = grad(z[t].q[0] * x[t], z[t].q)
+         loss w 1.0 = sq(w[t])",
+        "y[t, 0] = z[t]  for t in 0..T-K
+         y[t, k+1] = y[t, k] + delta(y[t, k], a[t+k])  for k in 0..K
+         x[t, i] = grad(z[t].p[i] * energy(z[t].q, y[t, i].p), z[t])  for i in I
+         loss w 1.0 = sum i in I { sq(x[t, i]) }",
+    ] {
+        agrees(&model("", members, STILL));
+    }
+}
+
+/// What was written out for the inner gradient hides the outer target.
+#[test]
+fn a_gradient_by_what_the_target_is_computed_from_is_refused() {
+    let members = "x[t] = tanh(r[t])
+         y[t] = grad(x[t] * grad(softplus(x[t]), r[t]), x[t])
+         loss w 1.0 = y[t]^2";
+    refused(&model("", members, STILL), "E0404");
+}
+
+#[test]
+fn a_bit_of_everything() {
+    let members = "
+  memory m(z, a) -> [M] = gru(width = 3) reset first
+  m[t] = memory(z[t], a[t], m[t-1])
+  s[t] = z[t] + delta(z[t], a[t])
+  h[t] = tanh(z[t].q + 0.5 * h[t-1])   with h[-1] = zeros([Q])   reset first[t]
+  back[t] = r[t] + 0.9 * back[t+1]   with back[T-1] = reward(z[T-1])
+  g[t] = grad(energy(z[t].q, z[t].p), z[t].q)
+  gg[t] = grad(g[t] @ z[t].p, z[t].p)
+  y[i, 0] = z[i] for i in 0..T-2
+  y[i, k+1] = y[i, k] + delta(y[i, k], a[i+k]) for k in 0..2
+  loss dyn  1.0 = sq(s[t] - sg(z[t+1])) + sq(m[t].out)
+  loss back 0.3 = (back[t] - reward(z[t]))^2
+  loss g    0.7 = sq(gg[t]) + sq(h[t]) + sum e in E { heads(z[t].q)[e]^2 }
+  loss y    0.7 = sum k in 1..=2 { sq(y[i, k] - z[i+k]) }";
+    agrees(&model("", members, STILL));
+}
+
+/// A parameter is no target; a copy of one is.
+#[test]
+fn parameters_are_no_targets() {
+    refused(&model("", "g[t] = grad(energy(z[t].q + shift, z[t].p), shift)\n  loss w 1.0 = sq(g[t])", STILL), "E0405");
+}
