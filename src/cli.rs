@@ -15,7 +15,7 @@ use compiler::backend::cube::Numerics;
 use compiler::kernel::fuse::Level;
 pub(crate) use runs::{Diagnose, Doctor, Eval, Experiment, Plan, Plot, ReportPage, Rollout, Runs, Tasks, TasksCommand, Train};
 pub(crate) use shared::{Chosen, Computed, Episodes, ModelFile, Place, Roots, Sizes};
-use shared::{level, level_named};
+use shared::{level, level_named, size, threads};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -47,6 +47,10 @@ Examples:
 #[command(name = "wmc", version, styles = STYLES, after_help = AFTER, disable_help_subcommand = true)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// Refuse models that need more memory, such as 500MB or 16GB; otherwise what the machine has
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_memory: Option<u64>,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -202,7 +206,7 @@ pub(crate) struct Run {
     pub(crate) level: Option<Through>,
 
     /// Threads that kernels run on; otherwise as many as the machine has
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
     #[command(flatten)]

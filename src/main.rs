@@ -33,6 +33,9 @@ fn main() -> ExitCode {
     #[cfg(feature = "vulkan")]
     without_display();
     let cli = cli::Cli::parse();
+    if let Some(bytes) = cli.max_memory {
+        compiler::memory::set_limit(bytes);
+    }
     let mut out = output::Output::standard();
     let exit = commands::run(cli.command, &mut out);
     out.finish(exit).into()

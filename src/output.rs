@@ -65,12 +65,16 @@ impl Output {
         self.stdout.flush();
     }
 
-    /// An error that belongs to no place in a text.
+    /// An error that belongs to no place in a text. A message may start with its code: `[E0701] ..`.
     pub(crate) fn error(&mut self, message: &str, help: &str) {
+        let (code, message) = match message.strip_prefix("[E").and_then(|rest| rest.split_once("] ")) {
+            Some((number, rest)) => (format!("[E{number}]"), rest),
+            None => (String::new(), message),
+        };
         let text = if self.stderr.colour {
-            format!("\x1b[1;31merror\x1b[0m\x1b[1m: {message}\x1b[0m\n  = help: {help}\n")
+            format!("\x1b[1;31merror{code}\x1b[0m\x1b[1m: {message}\x1b[0m\n  = help: {help}\n")
         } else {
-            format!("error: {message}\n  = help: {help}\n")
+            format!("error{code}: {message}\n  = help: {help}\n")
         };
         self.tell(text);
     }

@@ -10,6 +10,7 @@ pub mod interp;
 pub mod ir;
 pub mod kernel;
 pub mod lower;
+pub mod memory;
 pub mod random;
 pub mod rules;
 pub mod run;

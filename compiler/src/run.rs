@@ -18,6 +18,7 @@ use crate::interp::{self, Array, Clock, Real, RunError, RunOptions};
 use crate::ir::{Program, Role};
 use crate::kernel::fuse::FuseError;
 use crate::lower::{self, Entry, LowerError, Options};
+use crate::memory::{self, TooLarge};
 
 /// An array with a shape, in double precision whatever it was stored as.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -102,11 +103,25 @@ pub enum CallError {
     #[error("kernels compute in single precision")]
     Double,
     #[error(transparent)]
+    TooLarge(#[from] Box<TooLarge>),
+    #[error(transparent)]
     Fuse(#[from] FuseError),
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error("`{output}` is not finite: the number at place {place} is {value}, and the interpreter's is finite")]
     NotFinite { output: String, place: usize, value: f64 },
+}
+
+impl CallError {
+    /// The refusal of a program that does not fit into memory, whoever refused it.
+    pub fn too_large(&self) -> Option<&TooLarge> {
+        match self {
+            CallError::TooLarge(refused)
+            | CallError::Fuse(FuseError::TooLarge(refused))
+            | CallError::Device(DeviceError::TooLarge(refused)) => Some(refused),
+            _ => None,
+        }
+    }
 }
 
 /// Lowers an entry point for the sizes of the given data.
@@ -139,6 +154,7 @@ pub fn call(model: &Model, call: &Call, given: &Tensors) -> Result<Tensors, Call
 }
 
 fn run<T: Real>(model: &Model, call: &Call, program: &Program, given: &Tensors) -> Result<Tensors, CallError> {
+    memory::check_graph(program, size_of::<T>() as u64, model)?;
     let (inputs, draws) = arrays::<T>(model, call, program, given)?;
     let clock = Clock { seed: call.seed, step: call.step };
     let outputs = interp::run_with(program, &inputs, &draws, clock, RunOptions { check: call.check })?;
@@ -310,6 +326,12 @@ fn defaults(model: &Model, call: &Call, program: &Program, given: &Tensors) -> R
     Ok(out)
 }
 
+/// Refuses a model whose initial state does not fit into memory.
+pub fn check_initial(model: &Model) -> Result<(), CallError> {
+    let program = lower::lower(model, Entry::Init, Options::default())?;
+    Ok(memory::check_graph(&program, size_of::<f64>() as u64, model)?)
+}
+
 /// Initial parameters, carries and running statistics.
 pub fn initial(model: &Model, seed: u64) -> Result<Tensors, CallError> {
     initial_with(model, seed, "")
@@ -323,6 +345,7 @@ pub fn initial_with(model: &Model, seed: u64, prefix: &str) -> Result<Tensors, C
     program.outputs.retain(|_| kept.next() == Some(&true));
     let mut kept = wanted.iter();
     program.graph.results.retain(|_| kept.next() == Some(&true));
+    memory::check_graph(&program, size_of::<f64>() as u64, model)?;
     let values = interp::run::<f64>(&program, &[], &BTreeMap::new(), Clock { seed, step: 0 })?;
     Ok(program
         .outputs

@@ -128,6 +128,7 @@ fn program() -> Program {
         draws: vec!["noise".to_owned(), "subset".to_owned()],
         prepare: vec![launch(vec![Work::Pack(pack)])],
         steps: vec![Step::Loop { id: LoopId(0), count: 3, reverse: false, body: round }],
+        ..Program::default()
     }
 }
 

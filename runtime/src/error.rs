@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use compiler::backend::DeviceError;
+use compiler::kernel::fuse::FuseError;
 use compiler::lower::LowerError;
+use compiler::memory::TooLarge;
 use compiler::run::CallError;
 
 use crate::tasks::TaskError;
@@ -34,6 +36,10 @@ pub enum Error {
     Setting { name: String, known: String },
     #[error("the setting `{name}` is `{found}` and should be {wanted}")]
     SettingValue { name: String, found: String, wanted: &'static str },
+    #[error("[E0702] `{name}` is {found}, and at most {most} are possible")]
+    TooMany { name: String, found: u64, most: u64 },
+    #[error(transparent)]
+    TooLarge(#[from] Box<TooLarge>),
     #[error("no episode has the {time} observations of a segment: there are {rows} in all, in shorter ones")]
     NoSegment { time: usize, rows: usize },
     #[error("the stored experience has {rows} rows, which do not fit a capacity of {capacity}")]
@@ -63,7 +69,25 @@ pub enum Error {
     Misfit(String),
 }
 
+impl From<FuseError> for Error {
+    fn from(error: FuseError) -> Error {
+        match error {
+            FuseError::TooLarge(refused) => Error::TooLarge(refused),
+            fault @ FuseError::Fault { .. } => Error::Kernels(fault.to_string()),
+        }
+    }
+}
+
 impl Error {
+    /// The refusal of something that does not fit into memory, whoever refused it.
+    pub fn too_large(&self) -> Option<&TooLarge> {
+        match self {
+            Error::TooLarge(refused) | Error::Device(DeviceError::TooLarge(refused)) => Some(refused),
+            Error::Call(error) => error.too_large(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn file(path: impl Into<PathBuf>, reason: impl std::fmt::Display) -> Error {
         Error::File { path: path.into(), reason: reason.to_string() }
     }

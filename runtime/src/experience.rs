@@ -4,7 +4,7 @@
 //! an episode has a row too, in which nothing follows. Rows are single precision, laid out as the model's fields are.
 
 use compiler::random::Stream;
-use dsl::hir::Model;
+use dsl::hir::{Model, Source};
 
 use crate::Error;
 
@@ -105,6 +105,18 @@ impl Experience {
         Experience { layout, capacity, time, cross, rows: Vec::new(), places: Vec::new(), total: 0, ends: 0 }
     }
 
+    /// The experience that a model's source asks for.
+    pub(crate) fn of(model: &Model, layout: Layout) -> Experience {
+        match &model.source {
+            Source::Replay { capacity, cross, time, .. } => {
+                let time = model.axis(time.axis).size.value().unwrap_or(1) as usize;
+                Experience::new(layout, usize::try_from(*capacity).unwrap_or(usize::MAX), time, *cross)
+            }
+            // The end of an episode adds two rows at once.
+            Source::Rollout { steps, .. } => Experience::new(layout, *steps as usize + 2, 1, true),
+        }
+    }
+
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -119,7 +131,7 @@ impl Experience {
 
     /// Bytes when it is full.
     pub fn bytes(&self) -> usize {
-        self.capacity * 4 * (self.layout.width + 1)
+        self.capacity.saturating_mul(4 * (self.layout.width + 1))
     }
 
     /// The oldest row that is still there.

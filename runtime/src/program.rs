@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use compiler::artefact::EntryPoint;
-use compiler::backend::{self, Device, Executable, Resident};
+use compiler::backend::{self, Device, DeviceError, Executable, Resident, cpu};
 use compiler::interp::{self, Array, Clock};
 use compiler::ir::{self, Role};
 use compiler::kernel;
 use compiler::kernel::fuse::{Level, fuse};
-use compiler::lower::{Entry, Options, lower, lower_untrusted};
+use compiler::lower::{Entry, LowerError, Options, lower, lower_untrusted};
+use compiler::memory::{self, Reserved};
 use dsl::hir::Model;
 
 use crate::Error;
@@ -49,10 +50,25 @@ pub(crate) struct Program {
 impl Program {
     /// Compiles an entry point for a device.
     pub(crate) fn new(model: &Model, entry: Entry, batch: Option<usize>, compute: Compute) -> Result<Program, Error> {
-        let mut graph = lower(model, entry, Options { batch, ..Options::default() })?;
-        compiler::simplify::simplify(&mut graph);
-        let kernels = fuse(&graph, compute.level).map_err(|e| Error::Kernels(e.to_string()))?;
-        Program::open(graph, &kernels, compute)
+        let (graph, kernels) = kernels(model, entry, batch, compute.level)?;
+        Program::open(graph, &kernels, compute).map_err(|error| located(error, model))
+    }
+
+    /// Takes the memory of an entry point that the model may have, without allocating it.
+    pub(crate) fn reserve(
+        model: &Model,
+        entry: Entry,
+        batch: Option<usize>,
+        compute: Compute,
+    ) -> Result<Option<Reserved>, Error> {
+        match kernels(model, entry, batch, compute.level) {
+            Err(Error::Lower(LowerError::NoEntry { .. })) => Ok(None),
+            Err(error) => Err(error),
+            Ok((_, kernels)) => {
+                let reserved = memory::reserve_program(&kernels, cpu::needs(&kernels, compute.threads));
+                Ok(Some(reserved.map_err(|refused| refused.located(model))?))
+            }
+        }
     }
 
     /// The part of an entry point whose outputs have a prefix. Values of equations in `given` are the caller's, by name.
@@ -65,8 +81,8 @@ impl Program {
         let mut kept = wanted.iter();
         graph.graph.results.retain(|_| kept.next() == Some(&true));
         compiler::simplify::simplify(&mut graph);
-        let kernels = fuse(&graph, compute.level).map_err(|e| Error::Kernels(e.to_string()))?;
-        Program::open(graph, &kernels, compute)
+        let kernels = fuse(&graph, compute.level)?;
+        Program::open(graph, &kernels, compute).map_err(|error| located(error, model))
     }
 
     /// One that was compiled before.
@@ -145,6 +161,22 @@ impl Program {
             numbers.copy_from_slice(&found.data);
         }
         Ok(())
+    }
+}
+
+/// An entry point as kernels, and the graph they come from.
+fn kernels(model: &Model, entry: Entry, batch: Option<usize>, level: Level) -> Result<(ir::Program, kernel::Program), Error> {
+    let mut graph = lower(model, entry, Options { batch, ..Options::default() })?;
+    compiler::simplify::simplify(&mut graph);
+    let kernels = fuse(&graph, level)?;
+    Ok((graph, kernels))
+}
+
+/// A refusal names the places where the model declares what is too large.
+fn located(error: Error, model: &Model) -> Error {
+    match error {
+        Error::Device(DeviceError::TooLarge(refused)) => Error::TooLarge(refused.located(model)),
+        other => other,
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &TrainLoop, out: &mut Output) -> Exit {
         quiet: true,
         json: false,
     };
-    let Some(runs) = prepare(&arguments.what.file, &training, out) else { return Exit::Bad };
+    let Some(runs) = prepare(&arguments.what.file, &training, compute, out) else { return Exit::Bad };
     let run = runs.and_then(|mut runs| runs.pop().ok_or_else(|| Error::Unsupported("the model has no seeds".into())));
     let measured = run.map_err(|error| (error, Sources::default())).and_then(|mut run| {
         run.config.compute = compute;

@@ -254,7 +254,7 @@ pub(crate) struct Experiment {
     pub(crate) set: Vec<(String, String)>,
 
     /// Threads of each run; otherwise the machine's, shared out
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::shared::threads)]
     pub(crate) threads: Option<usize>,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Computed {
     pub(crate) level: Level,
 
     /// Threads; otherwise as many as the machine has. Results are the same for any number
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
     #[command(flatten)]
@@ -96,6 +96,35 @@ impl Place {
     }
 }
 
+/// Threads of a pool at most.
+const MAX_THREADS: usize = 1024;
+
+/// A number of threads.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads) if (1..=MAX_THREADS).contains(&threads) => Ok(threads),
+        _ => Err(format!("[E0702] a number of threads is 1 to {MAX_THREADS}")),
+    }
+}
+
+/// A number of bytes: `500MB`, `16GB`, `1.5 GiB`. Units are of 1024, as in all output.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no size: write a number and a unit, such as 500MB or 16GB");
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let unit = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 1u64,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        "T" | "TB" | "TIB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * unit as f64;
+    if bytes >= 1.0 && bytes < u64::MAX as f64 { Ok(bytes as u64) } else { Err(wrong()) }
+}
+
 /// Episodes of a trained model.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Episodes {
@@ -116,7 +145,7 @@ pub(crate) struct Episodes {
     pub(crate) json: bool,
 
     /// Threads; otherwise as many as the machine has. Results are the same for any number
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
     #[command(flatten)]
@@ -201,5 +230,28 @@ fn dim(text: &str) -> Result<(String, u64), String> {
     match size.replace('_', "").parse::<u64>() {
         Ok(value) => Ok((name.to_string(), value)),
         Err(_) => Err(format!("`{size}` is not a whole number; write a size as NAME=SIZE, as in O=17")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [("1", 1), ("500MB", 500 << 20), ("1.5 GiB", 3 << 29), ("16g", 16 << 30)] {
+            assert_eq!(size(text), Ok(bytes));
+        }
+        for wrong in ["", "GB", "0", "-1GB", "1XB", "nan", "1e40TB", "5 5"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn threads_are_few() {
+        assert_eq!(threads("8"), Ok(8));
+        for wrong in ["0", "1025", "100000", "18446744073709551615", "-1", "x"] {
+            assert!(threads(wrong).is_err_and(|e| e.contains("E0702")), "{wrong}");
+        }
     }
 }

@@ -2,14 +2,18 @@
 
 use std::path::Path;
 
-use compiler::artefact::EntryPoint;
-use compiler::backend::cpu::Instance;
+use compiler::artefact::{CompileError, EntryPoint};
+use compiler::backend::cpu;
+use compiler::kernel::fuse::FuseError;
 use compiler::lower::{self, LowerError};
+use compiler::memory;
 use compiler::simplify::simplify;
 use dsl::hir::Model;
+use dsl::source::Sources;
+use runtime::program::Compute;
 
 use crate::cli::{Explain, Target};
-use crate::commands::{device, entries, one_model};
+use crate::commands::{device, entries, largest, one_model};
 use crate::explain::chart::Chart;
 use crate::explain::{self, Document, OnDevice, Origins};
 use crate::output::{Exit, Output};
@@ -20,7 +24,7 @@ pub(crate) fn run(arguments: &Explain, out: &mut Output) -> Exit {
         return Exit::Bad;
     }
     let Some((checked, model)) = one_model(&arguments.what.file, &arguments.what.of, out) else { return Exit::Bad };
-    let compiled = match programs(arguments, &model, out) {
+    let compiled = match programs(arguments, &model, &checked.sources, out) {
         Some(compiled) => compiled,
         None => return Exit::Bad,
     };
@@ -31,13 +35,6 @@ pub(crate) fn run(arguments: &Explain, out: &mut Output) -> Exit {
     let mut chart = Chart::default();
     for compiled in &compiled {
         let program = &compiled.kernels;
-        let instance = match Instance::new(program, 1) {
-            Ok(instance) => instance,
-            Err(error) => {
-                out.error(&format!("`{}` does not hold its invariants: {error}", program.name), FAULT);
-                return Exit::Bad;
-            }
-        };
         let devices = match on_devices(compiled, arguments.target) {
             Ok(devices) => devices,
             Err(error) => {
@@ -45,7 +42,7 @@ pub(crate) fn run(arguments: &Explain, out: &mut Output) -> Exit {
                 return Exit::Bad;
             }
         };
-        document.entries.push(explain::entry(program, instance.bytes(), devices, &origins));
+        document.entries.push(explain::entry(program, &model, devices, &origins));
         if arguments.svg.is_some() || arguments.html.is_some() {
             chart.add(format!("{} {}, level {level}", model.name, program.name), program, &origins);
         }
@@ -56,6 +53,13 @@ pub(crate) fn run(arguments: &Explain, out: &mut Output) -> Exit {
         return Exit::Bad;
     }
     out.say(if arguments.json { explain::json(&document) } else { explain::tables(&document) });
+    let threads = Compute::default().threads;
+    for EntryPoint { kernels, .. } in &compiled {
+        if let Err(refused) = memory::reserve_program(kernels, cpu::needs(kernels, threads)) {
+            out.error(&refused.to_string(), &largest(&refused.located(&model), &checked.sources));
+            return Exit::Bad;
+        }
+    }
     Exit::Fine
 }
 
@@ -73,7 +77,7 @@ fn on_devices(compiled: &EntryPoint, target: Option<Target>) -> Result<Vec<OnDev
 }
 
 /// The entry points that were asked for.
-fn programs(arguments: &Explain, model: &Model, out: &mut Output) -> Option<Vec<EntryPoint>> {
+fn programs(arguments: &Explain, model: &Model, sources: &Sources, out: &mut Output) -> Option<Vec<EntryPoint>> {
     let mut programs = Vec::new();
     for entry in entries(arguments.entry.as_deref(), out)? {
         let mut program = match lower::lower(model, entry, lower::Options { batch: arguments.batch, ..lower::Options::default() })
@@ -88,6 +92,10 @@ fn programs(arguments: &Explain, model: &Model, out: &mut Output) -> Option<Vec<
         simplify(&mut program);
         match EntryPoint::of(program, arguments.level) {
             Ok(compiled) => programs.push(compiled),
+            Err(CompileError::Fuse(FuseError::TooLarge(refused))) => {
+                out.error(&refused.to_string(), &largest(&refused, sources));
+                return None;
+            }
             Err(error) => {
                 out.error(&error.to_string(), FAULT);
                 return None;

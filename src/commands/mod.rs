@@ -29,10 +29,11 @@ pub(crate) mod train;
 use std::path::Path;
 
 use compiler::lower::Entry;
+use compiler::memory::{Array, TooLarge, bytes};
 use dsl::Checked;
 use dsl::diagnostics::{Diagnostic, closest};
 use dsl::hir::Model;
-use dsl::source::Sources;
+use dsl::source::{Sources, Span};
 use runtime::checkpoint::Manifest;
 use runtime::run::Run;
 use runtime::tasks::TaskError;
@@ -139,6 +140,9 @@ fn newest(run: &Run, out: &mut Output) -> Option<(Manifest, Snapshot)> {
 /// Where in the text a failure came from, or what may help.
 pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
     use runtime::Error;
+    if let Some(refused) = error.too_large() {
+        return largest(refused, sources);
+    }
     match error {
         Error::NotFinite { span: Some(span), .. } => {
             let at = sources.line_col(span.file, span.lo);
@@ -157,11 +161,25 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
         }
         Error::Task(TaskError::Mujoco(_)) => "`wmc doctor` says what is missing".into(),
         Error::Task(TaskError::Size { .. }) => "give the model the task's sizes with `--task`".into(),
+        Error::TooMany { .. } => "they run at the same time; ten are usual".into(),
         Error::NoSegment { .. } => "shorten the segments (`--dim T=..`), or lengthen the episodes (`--set length=..`)".into(),
         Error::Device(_) => "`--device cpu` needs nothing; `wmc doctor` says what this machine has".into(),
         Error::Kernels(_) => "`--level fused` or `--level eager` may go around it".into(),
         _ => "see `wmc help train`".into(),
     }
+}
+
+/// The largest arrays of what does not fit into memory, and what to do.
+pub(crate) fn largest(refused: &TooLarge, sources: &Sources) -> String {
+    let place = |span: Span| {
+        let at = sources.line_col(span.file, span.lo);
+        format!(" ({}:{}:{})", sources.file(span.file).name, at.line, at.column)
+    };
+    let known = |span: &Span| span.lo < span.hi && (span.file.0 as usize) < sources.files.len();
+    let array = |a: &Array| format!("`{}` {}{}", a.name, bytes(a.bytes), a.origin.filter(known).map(place).unwrap_or_default());
+    let arrays: Vec<String> = refused.largest.iter().map(array).collect();
+    let named = if arrays.is_empty() { String::new() } else { format!("the largest arrays are {}; ", arrays.join(", ")) };
+    format!("{named}make a dim, the batch or the replay smaller, or raise `--max-memory`")
 }
 
 /// The entry point of that name. None after what is wrong has been said.

@@ -9,7 +9,7 @@ use dsl::source::Span;
 use runtime::device::Device;
 
 use crate::cli::{Run, Through};
-use crate::commands::{entry_named, one_model};
+use crate::commands::{entry_named, largest, one_model};
 use crate::output::{Exit, Output};
 use crate::tensors::{self, TensorError};
 
@@ -104,13 +104,17 @@ fn tell(error: &CallError, checked: &Checked, out: &mut Output) {
         let at = checked.sources.line_col(span.file, span.lo);
         format!("{}:{}:{}", checked.sources.file(span.file).name, at.line, at.column)
     };
+    if let Some(refused) = error.too_large() {
+        return out.error(&error.to_string(), &largest(refused, &checked.sources));
+    }
     let help = match error {
+        CallError::Lower(compiler::lower::LowerError::Uncountable { span, .. }) => format!("at {}", place(*span)),
         CallError::Misfit(_) => "see `wmc show FILE --params` for names, axes and storage order".to_string(),
         CallError::Lower(compiler::lower::LowerError::Unsupported { span, .. }) => format!("at {}", place(*span)),
         CallError::Lower(compiler::lower::LowerError::Unbound(_)) => "bind it with `--task` or `--dim`".to_string(),
         CallError::Lower(compiler::lower::LowerError::NoEntry { .. }) => "choose another `--entry`".to_string(),
         CallError::Double => "leave out `--f64`, or take `--level reference`".to_string(),
-        CallError::Fuse(_) | CallError::Device(_) | CallError::NotFinite { .. } => {
+        CallError::TooLarge(_) | CallError::Fuse(_) | CallError::Device(_) | CallError::NotFinite { .. } => {
             "`--level reference` computes it with the interpreter".to_string()
         }
         CallError::Run(e) => match e.span() {

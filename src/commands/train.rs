@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
         return follow(run, arguments, compute, &stop, out);
     }
     let Some(file) = &arguments.file else { return Exit::Bad };
-    let runs = match prepare(file, arguments, out) {
+    let runs = match prepare(file, arguments, compute, out) {
         Some(Ok(runs)) => runs,
         Some(Err(error)) => {
             out.error(&error.to_string(), "see `wmc help train`");
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
 }
 
 /// Folders of new runs. None after what is wrong with the model has been said.
-pub(crate) fn prepare(file: &Path, arguments: &Train, out: &mut Output) -> Option<Result<Vec<Run>, Error>> {
+pub(crate) fn prepare(file: &Path, arguments: &Train, compute: Compute, out: &mut Output) -> Option<Result<Vec<Run>, Error>> {
     let read = |sizes: &Sizes, out: &mut Output| one_model(file, &arguments.of.at(sizes), out);
     let (task, sizes) = match arguments.of.sizes.options(None).task {
         None => {
@@ -83,7 +83,7 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, out: &mut Output) -> Optio
             }
         },
     };
-    let (_, model) = read(&sizes, out)?;
+    let (checked, model) = read(&sizes, out)?;
     let texts = texts(file, arguments, &sizes)?;
     let seeds = match arguments.seed {
         Some(seed) => vec![seed],
@@ -98,6 +98,7 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, out: &mut Output) -> Optio
         }
         // What cannot work leaves no folder behind.
         config.environment(seed)?;
+        runtime::train::fits(&config, compute)?;
         let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&texts.file, &task, protocol.as_deref(), seed));
         if folder.exists() {
             let told = match folder.join("run.json").exists() {
@@ -108,7 +109,14 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, out: &mut Output) -> Optio
         }
         Run::create(&folder, &Identity::new(&texts.file, &config, sizes.dims(), arguments.set.clone()), &texts)
     };
-    Some(seeds.into_iter().map(create).collect())
+    let created: Result<Vec<Run>, Error> = seeds.into_iter().map(create).collect();
+    if let Err(error) = &created
+        && error.too_large().is_some()
+    {
+        out.error(&error.to_string(), &help_for(error, &checked.sources));
+        return None;
+    }
+    Some(created)
 }
 
 /// The task of a description by its whole path, so that a run finds it from anywhere, and the sizes that it gives to a model.

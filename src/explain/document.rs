@@ -19,6 +19,10 @@ pub(crate) struct Entry {
     pub(crate) entry: String,
     /// Bytes of all buffers and of one worker's locals, allocated once.
     pub(crate) memory: u64,
+    /// Bytes of each thread's locals: more threads need so much more.
+    pub(crate) thread: u64,
+    /// The largest arrays, the largest first.
+    pub(crate) largest: Vec<ArrayView>,
     /// What is run when parameters have changed.
     pub(crate) prepare: Part,
     /// What is run at every call.
@@ -26,6 +30,15 @@ pub(crate) struct Entry {
     /// Where `--target` asks for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) devices: Vec<OnDevice>,
+}
+
+/// An array of the program.
+#[derive(Debug, Serialize)]
+pub(crate) struct ArrayView {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// Where it comes from.
+    pub(crate) lines: Vec<Lines>,
 }
 
 /// What becomes of it on a device.

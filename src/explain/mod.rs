@@ -14,11 +14,14 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use compiler::backend::cpu;
 use compiler::kernel::cost::{self, Totals};
 use compiler::kernel::{Kernel, Program, Step, Work};
+use compiler::memory;
+use dsl::hir::Model;
 
+use document::{ArrayView, KernelView, OpCount, Part};
 pub(crate) use document::{Document, Entry, OnDevice};
-use document::{KernelView, OpCount, Part};
 pub(crate) use lines::Origins;
 pub(crate) use text::{bytes, count, tables};
 
@@ -28,11 +31,22 @@ pub(crate) fn json(document: &Document) -> String {
     serde_json::to_string_pretty(document).expect("kernels as JSON") + "\n"
 }
 
-/// One entry point. `memory` is what an instance of it allocates.
-pub(crate) fn entry(program: &Program, memory: usize, devices: Vec<OnDevice>, origins: &Origins<'_>) -> Entry {
+/// Arrays that are listed.
+const LARGEST: usize = 5;
+
+/// One entry point of a model.
+pub(crate) fn entry(program: &Program, model: &Model, devices: Vec<OnDevice>, origins: &Origins<'_>) -> Entry {
+    let needs = cpu::needs(program, 1);
+    let mut arrays = memory::arrays(program);
+    memory::locate(&mut arrays, model);
+    arrays.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    arrays.truncate(LARGEST);
+    let array = |a: memory::Array| ArrayView { name: a.name, bytes: a.bytes, lines: origins.lines(a.origin) };
     Entry {
         entry: program.name.clone(),
-        memory: memory as u64,
+        memory: needs.bytes(),
+        thread: needs.thread,
+        largest: arrays.into_iter().map(array).collect(),
         prepare: part(program, &program.prepare, origins),
         steps: part(program, &program.steps, origins),
         devices,

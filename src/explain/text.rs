@@ -1,8 +1,9 @@
 //! Tables of kernels.
 
-use super::document::{Document, Entry, KernelView, OnDevice, Part};
+use super::document::{ArrayView, Document, Entry, KernelView, OnDevice, Part};
 use super::lines::joined;
 use crate::show::table::{Align, table};
+pub(crate) use compiler::memory::bytes;
 
 /// Characters that a line of details has.
 const WIDTH: usize = 110;
@@ -19,7 +20,12 @@ fn one(document: &Document, entry: &Entry) -> String {
     if entry.prepare.kernels > 0 {
         text += &format!("  when parameters have changed: {}\n", totals(&entry.prepare));
     }
-    text += &format!("  memory: {}, allocated once\n", bytes(entry.memory));
+    text += &format!("  memory: {} with one thread, {} for each more\n", bytes(entry.memory), bytes(entry.thread));
+    let array = |a: &ArrayView| match a.lines.is_empty() {
+        true => format!("{} {}", a.name, bytes(a.bytes)),
+        false => format!("{} {} ({})", a.name, bytes(a.bytes), joined(&a.lines)),
+    };
+    text += &format!("  largest arrays: {}\n", entry.largest.iter().map(array).collect::<Vec<_>>().join(", "));
     text.extend(entry.devices.iter().map(on_device));
     text.push('\n');
     text += &kernels("when parameters have changed", &entry.prepare.list);
@@ -117,19 +123,11 @@ fn ratio(intensity: Option<f64>) -> String {
 
 /// `4.21 G`, `34.1 M`, `160 `: to be followed by a unit.
 pub(crate) fn count(n: u64) -> String {
-    scaled(n, 1000.0, ["", "k", "M", "G", "T"])
-}
-
-/// `1.5 MB`, of 1024 KB.
-pub(crate) fn bytes(n: u64) -> String {
-    scaled(n, 1024.0, ["B", "KB", "MB", "GB", "TB"])
-}
-
-fn scaled(n: u64, base: f64, units: [&str; 5]) -> String {
+    const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
     let mut x = n as f64;
     let mut unit = 0;
-    while x >= base && unit + 1 < units.len() {
-        x /= base;
+    while x >= 1000.0 && unit + 1 < UNITS.len() {
+        x /= 1000.0;
         unit += 1;
     }
     let digits = if unit == 0 || x >= 100.0 {
@@ -139,7 +137,7 @@ fn scaled(n: u64, base: f64, units: [&str; 5]) -> String {
     } else {
         2
     };
-    format!("{x:.digits$} {}", units[unit])
+    format!("{x:.digits$} {}", UNITS[unit])
 }
 
 #[cfg(test)]

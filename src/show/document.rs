@@ -196,6 +196,9 @@ fn object<V: Serialize, S: Serializer>(entries: &[(String, V)], serializer: S) -
 pub(super) struct EntryPoint {
     pub(super) name: &'static str,
     pub(super) gives: Vec<String>,
+    /// Bytes with one thread, and work of a call. None where a size is not known.
+    pub(super) memory: Option<u64>,
+    pub(super) flops: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]

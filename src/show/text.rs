@@ -6,6 +6,7 @@ use super::counts;
 use super::document::*;
 use super::table::Align::{Left, Right};
 use super::table::{Align, table};
+use crate::explain::{bytes, count};
 
 pub(super) fn text(file: &str, model: &ModelView, params: bool) -> String {
     let mut text = format!("{} ({file})\n", model.name);
@@ -245,7 +246,14 @@ fn setting(value: &Setting) -> String {
 }
 
 fn entry_points(model: &ModelView) -> Vec<Vec<String>> {
-    model.entry_points.iter().map(|e| row([e.name, &e.gives.join(", ")])).collect()
+    let cost = |e: &EntryPoint| match (e.memory, e.flops) {
+        (Some(memory), Some(flops)) => format!("{}, {}flop", bytes(memory), count(flops)),
+        _ => String::new(),
+    };
+    let known = model.entry_points.iter().any(|e| e.memory.is_some());
+    let with_cost = |e: &EntryPoint| row([e.name, &cost(e), &e.gives.join(", ")]);
+    let without = |e: &EntryPoint| row([e.name, &e.gives.join(", ")]);
+    model.entry_points.iter().map(|e| if known { with_cost(e) } else { without(e) }).collect()
 }
 
 fn parameters(model: &ModelView) -> Vec<Vec<String>> {

@@ -1,5 +1,10 @@
 //! From a checked model to the document that is shown.
 
+use compiler::artefact;
+use compiler::backend::cpu;
+use compiler::kernel::cost;
+use compiler::kernel::fuse::Level;
+use compiler::lower::Entry;
 use dsl::hir::{self, AxisId, Model, Noise, VarId};
 use dsl::source::Sources;
 
@@ -179,7 +184,18 @@ fn entry_points(model: &Model, written: &Written) -> Vec<EntryPoint> {
         "record" => records(model),
         _ => Vec::new(),
     };
-    model.entry_points().into_iter().map(|name| EntryPoint { name, gives: gives(name) }).collect()
+    let entry_point = |name: &'static str| {
+        let (memory, flops) = memory_and_work(model, name).unzip();
+        EntryPoint { name, gives: gives(name), memory, flops }
+    };
+    model.entry_points().into_iter().map(entry_point).collect()
+}
+
+/// Bytes and flops of an entry point as kernels, where all sizes are known. Nothing is allocated.
+fn memory_and_work(model: &Model, name: &str) -> Option<(u64, u64)> {
+    let compiled = artefact::EntryPoint::compile(model, Entry::parse(name)?, None, Level::default()).ok()?;
+    let flops = cost::totals(&compiled.kernels, &compiled.kernels.steps).cost.flops;
+    Some((cpu::needs(&compiled.kernels, 1).bytes(), flops))
 }
 
 fn params(model: &Model) -> Vec<Param> {

@@ -25,23 +25,18 @@ fn fit(spans: &[Option<Span>], sizes: &[usize], pick: impl Fn(usize) -> bool) ->
     let mut order: Vec<usize> = (0..sizes.len()).filter(|b| pick(*b) && spans[*b].is_some()).collect();
     order.sort_by_key(|b| (std::cmp::Reverse(sizes[*b]), *b));
     let mut offsets = vec![0; sizes.len()];
+    // By their places.
     let mut placed: Vec<usize> = Vec::new();
     for b in order {
-        let mut taken: Vec<(usize, usize)> = placed
-            .iter()
-            .filter(|other| meet(spans[b], spans[**other]))
-            .map(|other| (offsets[*other], offsets[*other] + sizes[*other]))
-            .collect();
-        taken.sort_unstable();
         let mut at = 0;
-        for (start, end) in taken {
-            if at + sizes[b] <= start {
+        for other in placed.iter().filter(|other| meet(spans[b], spans[**other])) {
+            if at + sizes[b] <= offsets[*other] {
                 break;
             }
-            at = at.max(end);
+            at = at.max(offsets[*other] + sizes[*other]);
         }
         offsets[b] = at;
-        placed.push(b);
+        placed.insert(placed.partition_point(|other| offsets[*other] <= at), b);
     }
     let total = placed.iter().map(|b| offsets[*b] + sizes[*b]).max().unwrap_or(0);
     Plan { offsets, total }
@@ -57,7 +52,11 @@ fn meet(a: Option<Span>, b: Option<Span>) -> bool {
 /// The sizes of places, given those of the buffers: buffers that are swapped need places of the same size.
 pub(super) fn sizes(program: &Program, len: impl Fn(usize) -> usize) -> Vec<usize> {
     let group = swap_groups(program);
-    (0..group.len()).map(|b| (0..group.len()).filter(|o| group[*o] == group[b]).map(&len).max().unwrap_or(0)).collect()
+    let mut largest = vec![0; group.len()];
+    for (b, g) in group.iter().enumerate() {
+        largest[*g] = largest[*g].max(len(b));
+    }
+    group.iter().map(|g| largest[*g]).collect()
 }
 
 /// For each buffer the first of those that it ever changes places with.
@@ -103,13 +102,15 @@ fn lifetimes(program: &Program) -> Vec<Option<Span>> {
         })
         .collect();
     let group = swap_groups(program);
-    for g in 0..group.len() {
-        let members: Vec<usize> = (0..group.len()).filter(|b| group[*b] == g).collect();
-        if members.len() > 1 {
-            let joined = members.iter().filter_map(|b| spans[*b]).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-            members.iter().for_each(|b| spans[*b] = joined);
-        }
+    let join = |a: Option<Span>, b: Option<Span>| match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    };
+    let mut joined: Vec<Option<Span>> = vec![None; group.len()];
+    for (b, g) in group.iter().enumerate() {
+        joined[*g] = join(joined[*g], spans[b]);
     }
+    spans.iter_mut().zip(&group).for_each(|(span, g)| *span = joined[*g]);
     spans
 }
 

@@ -23,6 +23,7 @@ pub mod text;
 pub mod verify;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use dsl::source::Span;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,9 @@ pub struct Program {
     /// What depends on parameters alone: to be run when they have changed.
     pub prepare: Vec<Step>,
     pub steps: Vec<Step>,
+    /// The text that buffers come from, for messages. It is not part of the program's own text.
+    #[serde(skip)]
+    pub origins: BTreeMap<BufferId, Span>,
 }
 
 /// An array of the whole program.

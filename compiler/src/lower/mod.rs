@@ -44,7 +44,7 @@ use std::collections::{HashMap, HashSet};
 use dsl::hir::{self, Model, VarId};
 use dsl::source::Span;
 
-use crate::ir::{AxisId, Program, Role, ValueId};
+use crate::ir::{AxisId, Graph, Op, Program, Role, ValueId};
 pub use act::FIRST;
 use family::Families;
 use frame::Frame;
@@ -118,6 +118,8 @@ pub enum LowerError {
     Unbound(String),
     #[error("{what}")]
     Unsupported { what: String, span: Span },
+    #[error("[E0703] an array of `{entry}` has more entries than can be counted")]
+    Uncountable { entry: &'static str, span: Span },
     #[error("`{model}` has no {entry}: {why}")]
     NoEntry { model: String, entry: &'static str, why: &'static str },
 }
@@ -145,7 +147,26 @@ fn lowered(model: &Model, entry: Entry, options: Options) -> Result<Program> {
     lower.run(entry)?;
     let mut program = lower.program;
     program.graph = lower.frames.remove(0).graph;
+    if let Some(span) = uncountable(&program, &program.graph) {
+        return Err(LowerError::Uncountable { entry: entry.name(), span });
+    }
     Ok(program)
+}
+
+/// Entries of an array at most, so that later passes can multiply sizes and strides.
+const MOST_ENTRIES: usize = 1 << 46;
+
+/// The text of a value with more entries than [`MOST_ENTRIES`].
+fn uncountable(program: &Program, graph: &Graph) -> Option<Span> {
+    let countable = |axes: &[AxisId]| {
+        let len = axes.iter().try_fold(1usize, |len, a| len.checked_mul(program.size(*a).max(1)));
+        len.is_some_and(|len| len <= MOST_ENTRIES)
+    };
+    graph.nodes.iter().find_map(|node| match &node.op {
+        _ if !countable(&node.axes) => Some(node.span),
+        Op::Scan(scan) => uncountable(program, &scan.body),
+        _ => None,
+    })
 }
 
 /// Which of a model's systems a read belongs to.

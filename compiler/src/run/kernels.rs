@@ -3,7 +3,7 @@
 use dsl::hir::Model;
 
 use super::{Call, CallError, Tensor, Tensors, arrays};
-use crate::backend::{self, Device, Resident};
+use crate::backend::{self, Device, DeviceError, Resident};
 use crate::interp::{self, Array, Clock, RunError, RunOptions};
 use crate::ir::Program;
 use crate::kernel::fuse::{Level, fuse};
@@ -22,7 +22,11 @@ pub(super) fn run(model: &Model, call: &Call, how: Kernels, program: &Program, g
         let named = program.inputs.iter().map(|i| i.name.as_str()).zip(&inputs);
         named.chain(draws.iter().map(|(name, array)| (name.as_str(), array))).try_for_each(|(n, a)| finite(n, a))?;
     }
-    let mut executable = backend::open(how.device, &fuse(program, how.level)?, &Resident::of(program), how.threads)?;
+    let opened = backend::open(how.device, &fuse(program, how.level)?, &Resident::of(program), how.threads);
+    let mut executable = opened.map_err(|error| match error {
+        DeviceError::TooLarge(refused) => CallError::TooLarge(refused.located(model)),
+        other => other.into(),
+    })?;
     for (i, array) in inputs.iter().enumerate() {
         executable.input_mut(i)?.copy_from_slice(&array.data);
     }

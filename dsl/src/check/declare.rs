@@ -323,7 +323,7 @@ impl<'a> Ctx<'a> {
         self.dims.open.push(name.to_string());
         let bound = self.options.dims.iter().find(|(n, _)| n == name).map(|(_, s)| *s);
         let size = match bound {
-            Some(size) => Size::known(size as i64),
+            Some(size) => Size::known(i64::try_from(size).unwrap_or(i64::MAX)),
             None => {
                 let env = self.model_env(bind.value.span.file);
                 let value = self.eval(&bind.value, &env);
@@ -367,7 +367,7 @@ impl<'a> Ctx<'a> {
 
     /// A size that the task binds: symbolic unless `--dim` or `--task` gives it.
     fn task_dim(&mut self, name: &str, span: Span) -> AxisId {
-        let given = self.options.dims.iter().find(|(n, _)| n == name).map(|(_, s)| *s as i64);
+        let given = self.options.dims.iter().find(|(n, _)| n == name).map(|(_, s)| i64::try_from(*s).unwrap_or(i64::MAX));
         let task = self.options.task.as_ref().and_then(|t| self.task_size(t, name));
         let size = given.or(task).map_or_else(|| Size::symbol(name), Size::known);
         self.add_dim(name, size, true, span)

@@ -25,6 +25,7 @@ impl<'a> Ctx<'a> {
             systems.push(plain(&build));
             self.systems[id] = build;
         }
+        self.judge_sizes();
         // Time needs equations that could be read; what was wrong with the others has been said.
         let clean = !self.diagnostics.iter().any(Diagnostic::is_error);
         if clean {

@@ -60,6 +60,7 @@ mod reductions;
 mod running;
 mod settings;
 mod shape;
+mod sizes;
 mod subscript;
 mod system;
 mod table;

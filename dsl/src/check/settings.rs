@@ -250,6 +250,14 @@ impl<'a> Ctx<'a> {
             };
             let value = self.eval(value, &env);
             match self.positive(&value, name, span) {
+                Some(n) if name == "eval_episodes" && n > Train::MAX_EPISODES => {
+                    let most = super::thousands(&Train::MAX_EPISODES.to_string());
+                    self.report(
+                        Diagnostic::new(Code::TooMany, span, format!("an evaluation has at most {most} episodes"))
+                            .help("they run at the same time; ten are usual"),
+                    );
+                    ok = false;
+                }
                 Some(n) => *slot = n,
                 None => ok = false,
             }

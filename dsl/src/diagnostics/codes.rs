@@ -148,6 +148,10 @@ codes! {
     ActStatistic "E0608" Error "acting on a statistic of the batch",
     RecordReplay "E0609" Error "a record of a replay source",
     ActPlace "E0610" Error "acting on the place in a segment",
+    // Cost.
+    TooMuchMemory "E0701" Error "more memory than there is",
+    TooMany "E0702" Error "a count out of range",
+    SizeOverflow "E0703" Error "a size that cannot be counted",
     // Warnings.
     Unreached "W0301" Warning "parameters that no loss reaches",
     Unused "W0302" Warning "something declared and never used",

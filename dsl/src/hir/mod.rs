@@ -224,6 +224,11 @@ pub struct Train {
     pub stop_epoch: Option<StopRule>,
 }
 
+impl Train {
+    /// Episodes of an evaluation at most: each has an environment of its own, and all run at the same time.
+    pub const MAX_EPISODES: u64 = 10_000;
+}
+
 /// `kl > 0.05`: the mean of a metric against a bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StopRule {

@@ -75,6 +75,9 @@ impl Config {
             if number == 0 && name != "seed_steps" {
                 return Err(wrong());
             }
+            if name == "eval_episodes" && number > hir::Train::MAX_EPISODES {
+                return Err(Error::TooMany { name: name.into(), found: number, most: hir::Train::MAX_EPISODES });
+            }
             let old = std::mem::replace(place, number);
             return Ok(change(old.to_string()));
         }

@@ -20,4 +20,4 @@ pub use config::{Change, Config, Own, sizes_of, task_of};
 pub use evaluator::{Evaluation, Evaluator, area};
 pub use latency::Latencies;
 pub use snapshot::{Counters, Means, Snapshot};
-pub use trainer::{Report, Times, Trainer};
+pub use trainer::{Report, Times, Trainer, fits};

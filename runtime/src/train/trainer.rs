@@ -5,6 +5,9 @@
 
 use std::time::{Duration, Instant};
 
+use compiler::backend::Device;
+use compiler::lower::Entry;
+use compiler::memory::{self, Reserved};
 use compiler::random::{Stream, key};
 use dsl::hir::Source;
 
@@ -18,7 +21,7 @@ use crate::actor::{Actor, to_task};
 use crate::context::Context;
 use crate::experience::{Experience, Layout};
 use crate::learner::Learner;
-use crate::program::initial;
+use crate::program::{Compute, Program, initial};
 use crate::tasks::Environment;
 
 /// What a decision brought about.
@@ -46,6 +49,8 @@ pub struct Trainer {
     config: Config,
     environment: Environment,
     experience: Experience,
+    /// What the experience counts against the process's limit when it is full.
+    _reserved: Reserved,
     learner: Learner,
     actor: Actor,
     evaluator: Evaluator,
@@ -56,6 +61,32 @@ pub struct Trainer {
     behind: bool,
     times: Times,
     latencies: Latencies,
+}
+
+/// Whether a training fits into memory, before anything of it is allocated. Devices tell by themselves.
+pub fn fits(config: &Config, compute: Compute) -> Result<(), Error> {
+    let model = &config.model;
+    compiler::run::check_initial(model)?;
+    if compute.device != Device::Cpu {
+        return Ok(());
+    }
+    let episodes = Some(config.train.eval_episodes as usize);
+    let mut programs = vec![(Entry::TrainStep, None), (Entry::Act, Some(1)), (Entry::Plan, episodes), (Entry::Context, None)];
+    match model.source {
+        Source::Replay { .. } if model.metrics.is_empty() => {}
+        Source::Replay { .. } => programs.push((Entry::Evaluate, None)),
+        Source::Rollout { .. } => programs.push((Entry::Record, None)),
+    }
+    let mut held = vec![reserve(&Experience::of(model, Layout::of(model)?))?];
+    for (entry, batch) in programs {
+        held.extend(Program::reserve(model, entry, batch, compute)?);
+    }
+    Ok(())
+}
+
+/// The memory of a replay that is full.
+fn reserve(experience: &Experience) -> Result<Reserved, Error> {
+    Ok(memory::reserve("the replay", experience.bytes() as u64, Vec::new)?)
 }
 
 impl Trainer {
@@ -69,18 +100,13 @@ impl Trainer {
         let evaluator = Evaluator::new(&config, &state)?;
         let on_policy = OnPolicy::new(&config, &state)?;
         let context = Context::new(model, &state, config.compute)?;
-        let mut experience = match &model.source {
-            Source::Replay { capacity, cross, time, .. } => {
-                let time = model.axis(time.axis).size.value().unwrap_or(1) as usize;
-                Experience::new(layout, usize::try_from(*capacity).unwrap_or(usize::MAX), time, *cross)
-            }
-            // The end of an episode adds two rows at once.
-            Source::Rollout { steps, .. } => Experience::new(layout, *steps as usize + 2, 1, true),
-        };
+        let mut experience = Experience::of(model, layout);
+        let reserved = reserve(&experience)?;
         experience.observe(environment.observation(), true);
         Ok(Trainer {
             environment,
             experience,
+            _reserved: reserved,
             learner,
             actor,
             evaluator,

@@ -6,18 +6,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use compiler::artefact::{self, About, Artefact, EXTENSION, EntryPoint};
+use compiler::artefact::{self, About, Artefact, CompileError, EXTENSION, EntryPoint};
+use compiler::backend::cpu;
 use compiler::backend::cube::Emitted;
 use compiler::ir;
 use compiler::kernel::cost;
+use compiler::kernel::fuse::FuseError;
 use compiler::kernel::text;
 use compiler::lower::{self, LowerError};
+use compiler::memory;
 use compiler::simplify::simplify;
 use dsl::Checked;
 use dsl::hir::Model;
+use dsl::source::Sources;
+use runtime::program::Compute;
 
 use crate::cli::{Compile, Emit, ModelFile, Target};
-use crate::commands::{device, entries, one_model, stem, write_whole};
+use crate::commands::{device, entries, largest, one_model, stem, write_whole};
 use crate::explain::{bytes, count};
 use crate::files;
 use crate::output::{Exit, Output};
@@ -65,7 +70,12 @@ fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
         let lowered = wants(arguments, Emit::Ir).then(|| printed(&graph, &checked));
         simplify(&mut graph);
         let simplified = wants(arguments, Emit::Graph).then(|| printed(&graph, &checked));
-        let mut compiled = EntryPoint::of(graph, arguments.level).map_err(|e| fault(&e, out)).ok()?;
+        let mut compiled = EntryPoint::of(graph, arguments.level).map_err(|e| refusal(&e, &checked.sources, out)).ok()?;
+        let needs = cpu::needs(&compiled.kernels, Compute::default().threads);
+        if let Err(refused) = memory::reserve_program(&compiled.kernels, needs) {
+            out.error(&refused.to_string(), &largest(&refused.located(&model), &checked.sources));
+            return None;
+        }
         for target in &targets {
             compiled.emitted.extend(device::emitted(&compiled, *target).map_err(|e| fault(&e, out)).ok()?);
         }
@@ -226,6 +236,14 @@ fn devices(artefact: &Artefact, used: &Registers) -> String {
         rows.iter_mut().for_each(|row| row.truncate(7));
     }
     format!("\n{}", table(&[&[Align::Left; 2][..], &[Align::Right; 7]].concat(), &rows))
+}
+
+/// Says why an entry point has no kernels.
+fn refusal(error: &CompileError, sources: &Sources, out: &mut Output) {
+    match error {
+        CompileError::Fuse(FuseError::TooLarge(refused)) => out.error(&refused.to_string(), &largest(refused, sources)),
+        other => fault(other, out),
+    }
 }
 
 fn fault(error: &dyn std::fmt::Display, out: &mut Output) {

@@ -68,19 +68,19 @@ pub(super) struct Scratch {
 
 /// How much of it, by field.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Needs {
+pub(super) struct MapNeeds {
     strips: usize,
     args: usize,
     index: usize,
 }
 
-impl Needs {
-    pub(super) fn max(self, other: Needs) -> Needs {
-        Needs { strips: self.strips.max(other.strips), args: self.args.max(other.args), index: self.index.max(other.index) }
+impl MapNeeds {
+    pub(super) fn max(self, other: MapNeeds) -> MapNeeds {
+        MapNeeds { strips: self.strips.max(other.strips), args: self.args.max(other.args), index: self.index.max(other.index) }
     }
 }
 
-impl Needs {
+impl MapNeeds {
     /// Numbers that the strips take.
     pub(super) fn numbers(self) -> usize {
         self.strips.saturating_mul(STRIP * LANES)
@@ -88,7 +88,7 @@ impl Needs {
 }
 
 impl Scratch {
-    pub(super) fn new(needs: Needs) -> Result<Scratch, String> {
+    pub(super) fn new(needs: MapNeeds) -> Result<Scratch, String> {
         let none = Arg { at: std::ptr::null_mut(), step: 0 };
         Ok(Scratch { strips: Memory::new(needs.numbers())?, args: vec![none; needs.args], index: vec![0; needs.index] })
     }
@@ -99,9 +99,9 @@ impl Scratch {
 }
 
 impl MapCode {
-    pub(super) fn needs(&self) -> Needs {
+    pub(super) fn needs(&self) -> MapNeeds {
         let args = self.temporaries + self.views.len() + self.constants.len();
-        Needs { strips: self.temporaries, args, index: self.outer.len() }
+        MapNeeds { strips: self.temporaries, args, index: self.outer.len() }
     }
 
     /// # Safety

@@ -31,10 +31,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::budget;
+use crate::ir::Noise;
 use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{Base, BufferId, BufferKind, Lanes, LoopId, Program, Step, Stmt, Tile, View, Work};
+use crate::memory::Needs;
 use jit::{Jit, Text};
-use map::{Needs, Scratch};
+use map::{MapNeeds, Scratch};
 use memory::Memory;
 use micro::kernels::{self, Kernels};
 use place::{Place, Worker};
@@ -179,7 +181,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Bytes that the instance has allocated for buffers and for the workers' locals.
+    /// Bytes that the instance has allocated for buffers and for the workers' locals; [`needs`] tells them beforehand.
     pub fn bytes(&self) -> usize {
         let machine = self.pool.task();
         let private = |worker: &Mutex<Private>| {
@@ -263,6 +265,27 @@ impl Instance {
     }
 }
 
+/// What an instance of the program takes, computed without allocating it.
+pub fn needs(program: &Program, threads: usize) -> Needs {
+    let threads = threads.max(1);
+    let (mut tiles, mut turned, mut places, mut offsets) = (0, 0, 0, 0);
+    program.each_kernel(&mut |kernel| match &kernel.work {
+        Work::Tile(tile) => tiles = tiles.max(tile::worker_bytes(tile, threads)),
+        Work::Contract(contract) => {
+            turned = turned.max(whole::turned_bytes(contract));
+            offsets += whole::offset_bytes(contract);
+        }
+        Work::Random(random) => {
+            if let Noise::Subset { of } = random.noise {
+                places = places.max(4 * u64::from(of));
+            }
+        }
+        Work::Pack(_) => {}
+    });
+    let buffers = memory::plan(program).total as u64 * size_of::<f32>() as u64;
+    Needs { buffers: buffers + offsets, thread: tiles + turned + places, threads: threads as u64 }
+}
+
 fn run(pool: &mut Pool<Machine>, steps: &[Run]) {
     for step in steps {
         let machine = pool.task();
@@ -328,7 +351,7 @@ impl Task for Machine {
 #[derive(Debug, Clone, Copy, Default)]
 struct Room {
     arena: usize,
-    maps: Needs,
+    maps: MapNeeds,
     keys: usize,
     places: usize,
     turned: usize,

@@ -3,7 +3,7 @@
 use crate::kernel::{self, Gather, Gemm, LANES, Lanes, LoopId, Map, PANEL, Scatter, Sort, Stmt, Store, Tile, View, packed_len};
 
 use super::Target;
-use super::map::{self, MapCode, Needs, Scratch};
+use super::map::{self, MapCode, MapNeeds, Scratch};
 use super::place::{Block, LINE, Place, WHOLE, Walk, Worker};
 use micro::gemm::Panels;
 use micro::kernels::Kernels;
@@ -53,11 +53,7 @@ impl TileCode {
             return TileCode { rows, arena: 0, items: blocks.div_ceil(WIDE), wide: WIDE, body: compiled(&whole), tail };
         }
         let arena = tile.arena * LANES;
-        // Blocks of an item share each panel of weights while it is in the cache. No number depends on how many they are.
-        let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, TOGETHER) } else { 1 };
-        let rounds = blocks.div_ceil(threads * together);
-        let items = blocks.min(rounds * threads);
-        TileCode { rows, arena, items, wide: 1, body: compiled(tile), tail: Vec::new() }
+        TileCode { rows, arena, items: items(tile, threads), wide: 1, body: compiled(tile), tail: Vec::new() }
     }
 
     pub(super) fn items(&self) -> usize {
@@ -66,10 +62,10 @@ impl TileCode {
 
     /// Numbers that the arenas of an item need.
     pub(super) fn arena(&self) -> usize {
-        self.rows.div_ceil(LANES).div_ceil(self.items.max(1)) * self.arena
+        arena(self.rows, self.items, self.arena)
     }
 
-    pub(super) fn needs(&self) -> Needs {
+    pub(super) fn needs(&self) -> MapNeeds {
         needs(&self.body).max(needs(&self.tail))
     }
 
@@ -169,6 +165,32 @@ fn compile(body: &[Stmt], tile: &Tile, around: Option<(LoopId, bool)>, target: &
     codes
 }
 
+/// How many items a tile is cut into that takes its blocks one by one.
+fn items(tile: &Tile, threads: usize) -> usize {
+    let (blocks, arena) = (tile.row_count().div_ceil(LANES), tile.arena * LANES);
+    // Blocks of an item share each panel of weights while it is in the cache. No number depends on how many they are.
+    let together = if has_gemm(&tile.body) { (ITEM_BYTES / (4 * arena).max(1)).clamp(1, TOGETHER) } else { 1 };
+    let rounds = blocks.div_ceil(threads * together);
+    blocks.min(rounds * threads)
+}
+
+/// Numbers of the arenas of an item, with `arena` numbers for a block.
+fn arena(rows: usize, items: usize, arena: usize) -> usize {
+    rows.div_ceil(LANES).div_ceil(items.max(1)) * arena
+}
+
+/// Bytes that a worker needs for a tile: its locals, and what it sorts.
+pub(super) fn worker_bytes(tile: &Tile, threads: usize) -> u64 {
+    let mut keys = 0;
+    tile.each_stmt(&mut |stmt| {
+        if let Stmt::Sort(sort) = stmt {
+            keys = keys.max(sort.n);
+        }
+    });
+    let arena = arena(tile.row_count(), items(tile, threads), tile.arena * LANES);
+    (arena * size_of::<f32>() + keys * size_of::<(f32, u32)>()) as u64
+}
+
 /// Whether several blocks of a kernel's rows may be taken at a time, as a dimension of its maps.
 pub(super) fn widens(tile: &Tile) -> bool {
     tile.arena == 0 && tile.body.iter().all(|stmt| matches!(stmt, Stmt::Map(map) if map.dims.is_empty()))
@@ -201,8 +223,8 @@ fn has_gemm(body: &[Stmt]) -> bool {
     })
 }
 
-fn needs(body: &[Code]) -> Needs {
-    body.iter().fold(Needs::default(), |all, code| match code {
+fn needs(body: &[Code]) -> MapNeeds {
+    body.iter().fold(MapNeeds::default(), |all, code| match code {
         Code::Map(map) => all.max(map.needs()),
         Code::Loop { body, .. } => all.max(needs(body)),
         _ => all,

@@ -34,6 +34,22 @@ struct Side {
     offsets: Vec<List>,
 }
 
+/// Bytes of the tables that a sum over rows goes by, at most.
+pub(super) fn offset_bytes(contract: &Contract) -> u64 {
+    let product = |dims: &[usize]| dims.iter().product::<usize>() as u64;
+    let (lists, batch) = (product(&contract.n) + product(&contract.i), product(&contract.batch));
+    let segments = product(&contract.k) * contract.rows.div_ceil(LANES) as u64;
+    let size = |n: u64, of: usize| n * of as u64;
+    size(lists, size_of::<List>()) + size(batch, size_of::<[usize; 3]>()) + size(segments, size_of::<Segment>())
+}
+
+/// Bytes that a worker gathers and turns for a sum of products, at most.
+pub(super) fn turned_bytes(contract: &Contract) -> u64 {
+    let lists = contract.n.iter().product::<usize>().max(contract.i.iter().product()).min(ITEM.0);
+    let numbers = CHUNK * LANES + lists.div_ceil(LISTS) * LISTS * GATHERED;
+    if contract.b.is_some() { (numbers * size_of::<f32>()) as u64 } else { 0 }
+}
+
 impl ContractCode {
     pub(super) fn new(contract: &Contract, distances: &[usize]) -> ContractCode {
         let (nb, nn, ni) = (contract.batch.len(), contract.n.len(), contract.i.len());

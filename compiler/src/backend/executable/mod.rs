@@ -14,6 +14,7 @@ use super::cube::Numerics;
 use crate::ir::{self, Op, Role};
 use crate::kernel::Program;
 use crate::kernel::verify::VerifyError;
+use crate::memory::TooLarge;
 
 /// Where kernels run. Devices of a kind are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -79,6 +80,8 @@ pub enum DeviceError {
     Verify(#[from] VerifyError),
     #[error(transparent)]
     Draw(#[from] cpu::Error),
+    #[error(transparent)]
+    TooLarge(#[from] Box<TooLarge>),
     #[cfg(any(feature = "cuda", feature = "vulkan"))]
     #[error(transparent)]
     Device(#[from] super::cube::device::DeviceError),

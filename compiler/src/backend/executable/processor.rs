@@ -3,18 +3,23 @@
 use std::any::Any;
 
 use super::{DeviceError, Executable, Resident, first_not_finite, take_by_host};
-use crate::backend::cpu::Instance;
+use crate::backend::cpu::{self, Instance};
 use crate::kernel::Program;
+use crate::memory::{self, Reserved};
 
 #[derive(Debug)]
 pub(super) struct Processor {
     instance: Instance,
+    /// What the instance counts against the process's limit.
+    _reserved: Reserved,
     updates: Vec<(usize, usize)>,
 }
 
 impl Processor {
     pub(super) fn new(program: &Program, resident: &Resident, threads: usize) -> Result<Processor, DeviceError> {
-        Ok(Processor { instance: Instance::new(program, threads)?, updates: resident.updates.clone() })
+        let reserved = memory::reserve_program(program, cpu::needs(program, threads))?;
+        let instance = Instance::new(program, threads)?;
+        Ok(Processor { instance, _reserved: reserved, updates: resident.updates.clone() })
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
+use dsl::source::Span;
+
 use super::dims::GraphId;
 use super::launches;
 use super::partition::{Group, How, Partition, partition, row_axes};
@@ -179,7 +181,7 @@ impl Host<'_> {
             };
             if homes.is_empty() && self.shape.uses(root).iter().any(outside) {
                 let kind = if group.prepared { BufferKind::Kept } else { BufferKind::Temp };
-                let id = fuser.buffer(&self.name(root), fuser.program.len(&features) * padded, kind);
+                let id = fuser.buffer(&self.name(root), fuser.program.len(&features) * padded, kind, self.origin(root.0));
                 homes.push(rowed(fuser, Base::Buffer(id), &features, &rows, &sizes));
             }
             given.extend(homes.first().map(|first| (root, first.clone())));
@@ -332,7 +334,7 @@ impl Host<'_> {
             }
             None => {
                 let kind = if group.prepared { BufferKind::Kept } else { BufferKind::Temp };
-                let id = fuser.buffer(&self.name(root), fuser.program.len(&kept), kind);
+                let id = fuser.buffer(&self.name(root), fuser.program.len(&kept), kind, self.origin(v));
                 At::dense(Base::Buffer(id), fuser.program, &kept, 1)
             }
         };
@@ -360,7 +362,7 @@ impl Host<'_> {
         let node = self.graph.node(v);
         let Op::Random { draw, noise } = node.op else { return Err("no draw".to_string()) };
         let name = fuser.program.draws[draw as usize].clone();
-        let to = fuser.buffer(&name, fuser.program.len(&node.axes), BufferKind::Temp);
+        let to = fuser.buffer(&name, fuser.program.len(&node.axes), BufferKind::Temp, Some(node.span));
         let at = At::dense(Base::Buffer(to), fuser.program, &node.axes, 1);
         self.places.insert(Root(v, 0), Spot::At(at));
         let last = match noise {
@@ -469,7 +471,8 @@ impl Host<'_> {
             None => features,
         };
         let len = if here.is_empty() { 1 } else { padded(&sizes) };
-        let id = fuser.buffer("carry", fuser.program.len(&features) * len, BufferKind::Temp);
+        let origin = Some(scan.body.node(result).span);
+        let id = fuser.buffer("carry", fuser.program.len(&features) * len, BufferKind::Temp, origin);
         match here.is_empty() {
             true => At::dense(Base::Buffer(id), fuser.program, &features, 1),
             false => rowed(fuser, Base::Buffer(id), &features, &here, &sizes),
@@ -495,7 +498,7 @@ impl Host<'_> {
                 }
                 let Op::Join { axes, into, .. } = op else { return Err(format!("`{}` is not a view here", op.name())) };
                 let all = self.graph.axes(v).to_vec();
-                let id = fuser.buffer("joined", fuser.program.len(&all), BufferKind::Temp);
+                let id = fuser.buffer("joined", fuser.program.len(&all), BufferKind::Temp, self.origin(v));
                 let to = At::dense(Base::Buffer(id), fuser.program, &all, 1);
                 let split = Op::Split { of, axis: *into, into: axes.clone() };
                 let Some(Spot::At(apart)) = spot::view(fuser.program, &split, &Spot::At(to.clone()), None) else {
@@ -528,7 +531,7 @@ impl Host<'_> {
             return Ok(at.clone());
         }
         let features: Vec<AxisId> = self.graph.axes(v).iter().copied().filter(|a| !rows.contains(&Some(*a))).collect();
-        let id = fuser.buffer("rows", fuser.program.len(&features) * padded(sizes), BufferKind::Temp);
+        let id = fuser.buffer("rows", fuser.program.len(&features) * padded(sizes), BufferKind::Temp, self.origin(v));
         let to = rowed(fuser, Base::Buffer(id), &features, rows, sizes);
         before.push(self.copy_rows(fuser, v, &from, &to, of, "rows are laid side by side"));
         Ok(to)
@@ -597,6 +600,11 @@ impl Host<'_> {
             }
             _ => (self.graph.axes(root.0).to_vec(), row_axes(rows, &fuser.dims, self.graph, self.id, root.0)),
         }
+    }
+
+    /// The text that a value comes from.
+    fn origin(&self, v: ValueId) -> Option<Span> {
+        Some(self.graph.node(v).span)
     }
 
     fn name(&self, root: Root) -> String {

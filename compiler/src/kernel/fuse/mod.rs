@@ -29,14 +29,16 @@ mod shape;
 mod spot;
 mod tile;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use dsl::source::Span;
 use serde::{Deserialize, Serialize};
 
 use self::dims::{Class, Dims, ROOT};
 use self::spot::{Affine, At, Spot};
 use super::{Base, Buffer, BufferId, BufferKind, Kernel, LoopId, Program};
 use crate::ir::{self, AxisId, Role};
+use crate::memory::{self, TooLarge};
 
 /// How much goes into one kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -71,12 +73,15 @@ pub(crate) enum Rows {
     Axes(Vec<AxisId>),
 }
 
-/// What the fuser cannot do: a fault of the compiler, told instead of a panic.
+/// Why there are no kernels.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot make kernels of `{program}`: {what}")]
-pub struct FuseError {
-    pub program: String,
-    pub what: String,
+pub enum FuseError {
+    /// A fault of the compiler, told instead of a panic.
+    #[error("cannot make kernels of `{program}`: {what}")]
+    Fault { program: String, what: String },
+    /// Numbers that are known when compiling do not fit into memory.
+    #[error(transparent)]
+    TooLarge(#[from] Box<TooLarge>),
 }
 
 /// Sums leave loops one after the other.
@@ -129,13 +134,22 @@ pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program,
         dims,
         level,
         buffers: Vec::new(),
+        origins: BTreeMap::new(),
         loops: Vec::new(),
         packs: HashMap::new(),
         packing: Vec::new(),
         prepared_packing: Vec::new(),
         numbers: HashMap::new(),
+        too_large: None,
     };
-    fuser.run().map_err(|what| FuseError { program: program.name.clone(), what })
+    let made = fuser.run();
+    if let Some(mut refused) = fuser.too_large.take() {
+        // Numbers have no text of their own; what they are for is about as large.
+        let origin = memory::largest_value(&program, &program.graph).map(|(.., span)| span);
+        refused.largest.iter_mut().for_each(|array| array.origin = origin);
+        return Err(refused.into());
+    }
+    made.map_err(|what| FuseError::Fault { program: program.name.clone(), what })
 }
 
 pub(crate) struct Fuser<'p> {
@@ -143,6 +157,7 @@ pub(crate) struct Fuser<'p> {
     dims: Dims,
     level: Level,
     buffers: Vec<Buffer>,
+    origins: BTreeMap<BufferId, Span>,
     /// Steps of each loop.
     loops: Vec<usize>,
     /// Packed weights, by where the weight is and how it is used.
@@ -152,6 +167,8 @@ pub(crate) struct Fuser<'p> {
     prepared_packing: Vec<Kernel>,
     /// Buffers of numbers known when compiled.
     numbers: HashMap<Vec<u32>, BufferId>,
+    /// Why such numbers were left out: they do not fit into memory.
+    too_large: Option<Box<TooLarge>>,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, String>;
@@ -162,7 +179,7 @@ impl Fuser<'_> {
         let mut inputs = Vec::new();
         let mut spots = Vec::new();
         for input in &program.inputs {
-            let id = self.buffer(&input.name, program.len(&input.axes), BufferKind::Input);
+            let id = self.buffer(&input.name, program.len(&input.axes), BufferKind::Input, None);
             inputs.push(id);
             spots.push(Spot::At(At::dense(Base::Buffer(id), program, &input.axes, 1)));
         }
@@ -170,21 +187,31 @@ impl Fuser<'_> {
         let mut wanted = Vec::new();
         for (output, v) in program.outputs.iter().zip(&program.graph.results) {
             let axes = program.graph.axes(*v);
-            let id = self.buffer(&output.name, program.len(axes), BufferKind::Output);
+            let id = self.buffer(&output.name, program.len(axes), BufferKind::Output, Some(program.graph.node(*v).span));
             outputs.push(id);
             wanted.push(At::dense(Base::Buffer(id), program, axes, 1));
+        }
+        for node in &program.graph.nodes {
+            if let ir::Op::Input(i) = node.op {
+                self.origins.insert(inputs[i as usize], node.span);
+            }
         }
         let (mut prepare, steps) = host::steps(self, &program.graph, ROOT, &spots, &wanted)?;
         if !self.prepared_packing.is_empty() {
             prepare.push(super::Step::Launch(std::mem::take(&mut self.prepared_packing)));
         }
         let buffers = std::mem::take(&mut self.buffers);
-        Ok(Program { name: program.name.clone(), buffers, inputs, outputs, draws: program.draws.clone(), prepare, steps })
+        let origins = std::mem::take(&mut self.origins);
+        let (name, draws) = (program.name.clone(), program.draws.clone());
+        Ok(Program { name, buffers, inputs, outputs, draws, prepare, steps, origins })
     }
 
-    fn buffer(&mut self, name: &str, len: usize, kind: BufferKind) -> BufferId {
+    /// A new buffer. `origin` is the text that it comes from.
+    fn buffer(&mut self, name: &str, len: usize, kind: BufferKind, origin: Option<Span>) -> BufferId {
+        let id = BufferId(self.buffers.len() as u32);
         self.buffers.push(Buffer { name: name.to_string(), len, kind });
-        BufferId(self.buffers.len() as u32 - 1)
+        self.origins.extend(origin.map(|span| (id, span)));
+        id
     }
 
     fn new_loop(&mut self, count: usize) -> LoopId {
@@ -212,8 +239,13 @@ impl Fuser<'_> {
             .map(|(a, f)| (self.program.size(*a), *f))
             .chain(of.loops.iter().map(|(l, f)| (self.loops[l.0 as usize], *f)))
             .collect();
+        let len = dims.iter().fold(1u64, |len, (size, _)| len.saturating_mul(*size as u64));
+        let array = || vec![memory::Array { name: "numbers".into(), bytes: len.saturating_mul(4), origin: None }];
+        // Both precisions, the key and the buffer are there at the same time.
+        let room = memory::reserve(&format!("`{}`", self.program.name), len.saturating_mul(24), array);
+        let fits = room.map(drop).map_err(|refused| self.too_large = Some(refused)).is_ok();
         let mut data = vec![of.start];
-        for (size, factor) in &dims {
+        for (size, factor) in dims.iter().filter(|_| fits) {
             data = data.iter().flat_map(|x| (0..*size).map(move |i| x + factor * i as f64)).collect();
         }
         let data: Vec<f32> = data.into_iter().map(|x| x as f32).collect();
@@ -221,7 +253,7 @@ impl Fuser<'_> {
         let id = match self.numbers.get(&key) {
             Some(id) => *id,
             None => {
-                let id = self.buffer("numbers", data.len(), BufferKind::Const(data));
+                let id = self.buffer("numbers", data.len(), BufferKind::Const(data), None);
                 self.numbers.insert(key, id);
                 id
             }

@@ -152,7 +152,8 @@ impl Fuser<'_> {
         let prepared = self.is_prepared(of);
         let name = format!("packed {}", self.buffers[of.0 as usize].name);
         let kind = if prepared { BufferKind::Kept } else { BufferKind::Temp };
-        let to = self.buffer(&name, one * dims.iter().product::<usize>(), kind);
+        let origin = self.origins.get(&of).copied();
+        let to = self.buffer(&name, one * dims.iter().product::<usize>(), kind, origin);
 
         let mut strides: Vec<usize> = weight.loops.iter().map(|(_, s)| *s).collect();
         strides.extend(batch.iter().chain(n.as_slice()).map(|a| weight.stride(*a)));
