@@ -22,8 +22,8 @@ pub enum RunError {
     },
     #[error("{count} distinct places out of {of} do not exist")]
     Subset { count: usize, of: u32, span: Span },
-    #[error("`{op}` at the place {place} of an axis `{axis}` of {size}")]
-    Place { op: &'static str, place: f64, axis: String, size: usize, span: Span },
+    #[error("`{output}` is not finite: the index {index} names none of {size} entries")]
+    Index { output: String, index: f64, size: usize, span: Span },
     #[error("`{name}` is not finite: the number at place {place} is {value}")]
     GivenNotFinite { name: String, place: usize, value: f64 },
     #[error("`{output}` is not finite: `{op}` made {value} of finite numbers")]
@@ -34,7 +34,7 @@ impl RunError {
     /// The text that the error came from, where there is one.
     pub fn span(&self) -> Option<Span> {
         match self {
-            RunError::Subset { span, .. } | RunError::Place { span, .. } | RunError::NotFinite { span, .. } => Some(*span),
+            RunError::Subset { span, .. } | RunError::Index { span, .. } | RunError::NotFinite { span, .. } => Some(*span),
             RunError::MissingInput { .. }
             | RunError::TooManyInputs { .. }
             | RunError::Axes { .. }

@@ -87,8 +87,8 @@ impl<'a, F> Eval<'a, F> {
                 }
                 out
             }
-            Op::Gather { of: a, axis, at } => self.gather(of(a), axis, of(at))?,
-            Op::Scatter { of: a, at, ref over, into } => self.scatter(of(a), of(at), over, into)?,
+            Op::Gather { of: a, axis, at } => self.gather(of(a), axis, of(at)),
+            Op::Scatter { of: a, at, ref over, into } => self.scatter(of(a), of(at), over, into),
             Op::Argsort { of: a, axis } => self.argsort(of(a), axis),
         };
         Ok(Value::new(axes.to_vec(), data))
@@ -210,7 +210,7 @@ impl<'a, F> Eval<'a, F> {
         });
     }
 
-    fn gather<T: Real>(&self, a: &Value<T>, axis: AxisId, at: &Value<T>) -> Result<Vec<T>, RunError> {
+    fn gather<T: Real>(&self, a: &Value<T>, axis: AxisId, at: &Value<T>) -> Vec<T> {
         let axes = &self.node.axes;
         let stride = self.sizes.stride(&a.axes, axis);
         // An axis of the places that has the name of the gathered one is the places' own.
@@ -222,18 +222,14 @@ impl<'a, F> Eval<'a, F> {
             dim
         }));
         let mut out = Vec::with_capacity(self.sizes.len(axes));
-        let mut wrong = None;
-        loops.entries(|[i, j]| match self.place(at.data[j], axis) {
-            Ok(place) => out.push(a.data[i + place * stride]),
-            Err(error) => wrong = wrong.take().or(Some(error)),
+        let size = self.sizes.size(axis);
+        loops.entries(|[i, j]| {
+            out.push(place(at.data[j].to_f64(), size).map_or(T::from_f64(f64::NAN), |place| a.data[i + place * stride]));
         });
-        match wrong {
-            None => Ok(out),
-            Some(error) => Err(at.fault.map_or(error, |fault| fault.reaching("the place of a gather".to_string()))),
-        }
+        out
     }
 
-    fn scatter<T: Real>(&self, a: &Value<T>, at: &Value<T>, over: &[AxisId], into: AxisId) -> Result<Vec<T>, RunError> {
+    fn scatter<T: Real>(&self, a: &Value<T>, at: &Value<T>, over: &[AxisId], into: AxisId) -> Vec<T> {
         let axes = &self.node.axes;
         let stride = self.sizes.stride(axes, into);
         let read: Vec<AxisId> = [&at.axes[..], &except(&a.axes, &at.axes)].concat();
@@ -245,26 +241,13 @@ impl<'a, F> Eval<'a, F> {
             dim
         }));
         let mut sums = vec![0.0; self.sizes.len(axes)];
-        let mut wrong = None;
-        loops.entries(|[i, j, k]| match self.place(at.data[j], into) {
-            Ok(place) => sums[k + place * stride] += a.data[i].to_f64(),
-            Err(error) => wrong = wrong.take().or(Some(error)),
+        let size = self.sizes.size(into);
+        loops.entries(|[i, j, k]| {
+            if let Some(place) = place(at.data[j].to_f64(), size) {
+                sums[k + place * stride] += a.data[i].to_f64();
+            }
         });
-        match wrong {
-            None => Ok(sums.into_iter().map(T::from_f64).collect()),
-            Some(error) => Err(at.fault.map_or(error, |fault| fault.reaching("the place of a scatter".to_string()))),
-        }
-    }
-
-    /// The place that a number stands for.
-    fn place<T: Real>(&self, at: T, axis: AxisId) -> Result<usize, RunError> {
-        let place = at.to_f64();
-        let size = self.sizes.size(axis);
-        if place >= 0.0 && place < size as f64 && place.fract() == 0.0 {
-            return Ok(place as usize);
-        }
-        let axis = self.sizes.0[axis.0 as usize].name.clone();
-        Err(RunError::Place { op: self.node.op.name(), place, axis, size, span: self.node.span })
+        sums.into_iter().map(T::from_f64).collect()
     }
 
     fn argsort<T: Real>(&self, a: &Value<T>, axis: AxisId) -> Vec<T> {
@@ -295,4 +278,12 @@ fn total<T: Real>(row: &[T]) -> T {
 /// NaN after all numbers; zeros of either sign are equal.
 pub(crate) fn ascending<T: Real>(a: T, b: T) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// The entry that a number names, of `size`: the nearest whole number, halves upwards. None where there is no such entry;
+/// a gather reads NaN there, and a scatter adds nothing. All backends follow this rule.
+pub(crate) fn place(at: f64, size: usize) -> Option<usize> {
+    let below = at.floor();
+    let nearest = if at - below >= 0.5 { below + 1.0 } else { below };
+    (nearest >= 0.0 && nearest < size as f64).then_some(nearest as usize)
 }

@@ -195,7 +195,15 @@ impl<T: Real> Machine<'_, '_, T> {
         if self.options.check {
             value.fault = first_not_finite(&value.data).map(|place| {
                 let x = value.data[place];
-                let here = Fault { op: node.op.name(), value: x.to_f64(), span: node.span };
+                let index = match node.op {
+                    Op::Gather { axis, at, .. } => {
+                        let size = self.program.size(axis);
+                        let mut indices = one(slots, at).data.iter().map(|i| i.to_f64());
+                        indices.find(|i| super::eval::place(*i, size).is_none()).map(|i| (i, size))
+                    }
+                    _ => None,
+                };
+                let here = Fault { op: node.op.name(), value: x.to_f64(), index, span: node.span };
                 operands.iter().find_map(|v| v.fault).unwrap_or(here)
             });
         }

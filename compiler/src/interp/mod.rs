@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use axes::Axes;
 pub use error::RunError;
-pub(crate) use eval::ascending;
+pub(crate) use eval::{ascending, place};
 pub use real::Real;
 pub use value::Array;
 #[cfg(any(test, feature = "testing"))]

@@ -86,12 +86,17 @@ pub(crate) fn arrange<T: Copy>(sizes: Axes<'_>, from: &[AxisId], data: &[T], to:
 pub(super) struct Fault {
     pub(super) op: &'static str,
     pub(super) value: f64,
+    /// An index that names no entry, and how many there are.
+    pub(super) index: Option<(f64, usize)>,
     pub(super) span: Span,
 }
 
 impl Fault {
     pub(super) fn reaching(self, output: String) -> RunError {
-        RunError::NotFinite { output, op: self.op, value: self.value, span: self.span }
+        match self.index {
+            Some((index, size)) => RunError::Index { output, index, size, span: self.span },
+            None => RunError::NotFinite { output, op: self.op, value: self.value, span: self.span },
+        }
     }
 }
 

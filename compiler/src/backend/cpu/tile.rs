@@ -525,9 +525,11 @@ impl SortCode {
     }
 }
 
-/// The place that a number says, of `size`.
-fn place(x: f32, size: usize) -> usize {
-    (x as usize).min(size - 1)
+/// The entry that a number names, of `size`: the nearest, halves upwards. None where there is no such entry.
+fn place(x: f32, size: usize) -> Option<usize> {
+    let below = x as usize;
+    let nearest = below.saturating_add(usize::from(x - below as f32 >= 0.5));
+    (x >= -0.5 && nearest < size).then_some(nearest)
 }
 
 #[derive(Debug)]
@@ -566,7 +568,10 @@ impl GatherCode {
                 // SAFETY: entries of the views, by the caller's contract; the place is one of the axis.
                 unsafe {
                     let place = place(*at.add(at_at + at_rows[lane]), self.size);
-                    *to.add(to_at + lane) = *from.add(from_at + from_rows[lane] + place * self.stride);
+                    *to.add(to_at + lane) = match place {
+                        Some(place) => *from.add(from_at + from_rows[lane] + place * self.stride),
+                        None => f32::NAN,
+                    };
                 }
             }
         });
@@ -608,8 +613,9 @@ impl ScatterCode {
             for lane in 0..block.lanes {
                 // SAFETY: entries of the views, by the caller's contract; the place is one of the axis.
                 unsafe {
-                    let place = place(*at.add(at_at + at_rows[lane]), self.size);
-                    *to.add(to_at + lane + place * self.stride) += *from.add(from_at + from_rows[lane]);
+                    if let Some(place) = place(*at.add(at_at + at_rows[lane]), self.size) {
+                        *to.add(to_at + lane + place * self.stride) += *from.add(from_at + from_rows[lane]);
+                    }
                 }
             }
         });

@@ -3,7 +3,7 @@
 use crate::kernel::{Base, BufferId, Copy, Gather, Lanes, LoopId, Mode, Sort, Stmt, Tile, View};
 
 use super::barrier::{self, Node};
-use super::builder::{Code, List, LoopVars, Val, index, number};
+use super::builder::{Code, Fun, List, LoopVars, Val, index, number};
 use super::emitted::{Arena, Precision, Scalar};
 use super::math::{folded, precedes};
 use super::phase::{self, Phase, ScatterPhase};
@@ -328,22 +328,33 @@ impl Emitter<'_> {
         });
     }
 
-    /// An entry's place along an axis, as the number says.
-    fn along(&self, code: &mut Code, x: Val, view: &View, size: usize, stride: usize) -> Val {
-        let zero = number(0.0);
-        let x = code.max(x, zero);
-        let place = code.index_of(x);
+    /// Whether a number names an entry of an axis, and how far that is from the first one. The nearest entry counts,
+    /// halves upwards; where there is none, the offset is that of the first.
+    fn along(&self, code: &mut Code, x: Val, view: &View, size: usize, stride: usize) -> (Val, Val) {
+        let below = code.fun(Fun::Floor, x);
+        let part = code.sub(x, below);
+        let low = code.less(part, number(0.5));
+        let above = code.add(below, number(1.0));
+        let nearest = code.select(low, below, above);
+        let from = code.less(number(-1.0), nearest);
+        let to = code.less(nearest, number(size as f32));
+        let names = code.and(from, to);
+        let nearest = code.select(names, nearest, number(0.0));
+        let place = code.index_of(nearest);
+        // The last entry of an axis that is too long for its indices.
         let place = code.min(place, index(size.saturating_sub(1)));
-        code.mul(place, index(self.apart(view, stride)))
+        (names, code.mul(place, index(self.apart(view, stride))))
     }
 
     fn gather(&self, code: &mut Code, gather: &Gather) {
         self.entries(code, &gather.dims, |code, at, row| {
             let x = self.read(code, &gather.at, at, row);
-            let further = self.along(code, x, &gather.from, gather.size, gather.stride);
+            let (names, further) = self.along(code, x, &gather.from, gather.size, gather.stride);
             let (list, place) = self.place(code, &gather.from, at, row);
             let place = code.add(place, further);
             let value = code.load(list, place);
+            let nan = code.constant(f32::NAN);
+            let value = code.select(names, value, nan);
             self.write(code, &gather.to, at, row, value);
         });
     }
@@ -359,8 +370,9 @@ impl Emitter<'_> {
                 let inner = unravel(code, i, &serial);
                 phase.serial.iter().zip(inner).for_each(|(d, i)| at[*d] = i);
                 let x = self.read(code, &scatter.at, &at, row);
-                let further = self.along(code, x, &scatter.to, scatter.size, scatter.stride);
+                let (names, further) = self.along(code, x, &scatter.to, scatter.size, scatter.stride);
                 let value = self.read(code, &scatter.from, &at, row);
+                let value = code.select(names, value, number(0.0));
                 let (list, place) = self.place(code, &scatter.to, &at, row);
                 let place = code.add(place, further);
                 let before = code.load(list, place);

@@ -36,21 +36,31 @@ fn inputs_must_be_there_and_fit() {
     assert!(one.arranged(&program, &[a], "y").is_err());
 }
 
+/// A gather reads NaN where an index names no entry, which a check traces to the text; a scatter adds nothing there.
 #[test]
-fn places_out_of_range_point_at_the_text() {
-    for scatter in [false, true] {
-        for place in [-1.0, 3.0, 0.5, f64::NAN, f64::INFINITY] {
+fn indices_out_of_range_point_at_the_text() {
+    for index in [-1.0, 3.0, 2.5, -0.75, f64::INFINITY] {
+        for scatter in [false, true] {
             let mut d = Draft::new();
             let [n, k] = [("n", 3), ("k", 2)].map(|(name, size)| d.axis(name, size));
             let x = d.input("x", &[if scatter { k } else { n }]);
             let at = d.input("at", &[k]);
             let y = if scatter { d.graph.scatter(x, at, &[k], n, HERE) } else { d.graph.gather(x, n, at, HERE) };
             let len = if scatter { 2 } else { 3 };
-            let inputs = [Array { axes: d.graph.axes(x).to_vec(), data: vec![0.0; len] }, d.array(&[k], &[2.0, place])];
-            let error = results(&d.finish(&[y]), &inputs).unwrap_err();
-            assert_eq!(error.span(), Some(HERE));
-            let op = if scatter { "scatter" } else { "gather" };
-            assert_eq!(error.to_string(), format!("`{op}` at the place {place} of an axis `n` of 3"));
+            let inputs = [Array { axes: d.graph.axes(x).to_vec(), data: vec![1.0; len] }, d.array(&[k], &[2.0, index])];
+            let program = d.finish(&[y]);
+            let data = results(&program, &inputs).unwrap().remove(0).data;
+            if scatter {
+                assert_eq!(data, [0.0, 0.0, 1.0]);
+                continue;
+            }
+            assert!(data[0] == 1.0 && data[1].is_nan(), "{data:?}");
+            if index.is_finite() {
+                let error = checked(&program, &inputs).unwrap_err();
+                assert_eq!(error.span(), Some(HERE));
+                let said = format!("the index {index} names none of 3 entries");
+                assert!(error.to_string().ends_with(&said), "{error}");
+            }
         }
     }
 }
@@ -135,7 +145,7 @@ fn a_nan_as_a_place_is_traced() {
     let y = d.graph.gather(x, n, root, NOWHERE);
     let inputs = [d.array(&[n], &[1.0, 2.0]), Array::scalar(-1.0)];
     let error = checked(&d.finish(&[y]), &inputs).unwrap_err();
-    assert_eq!(error.to_string(), "`the place of a gather` is not finite: `sqrt` made NaN of finite numbers");
+    assert_eq!(error.to_string(), "`0` is not finite: `sqrt` made NaN of finite numbers");
 }
 
 /// What nobody reads does not run.

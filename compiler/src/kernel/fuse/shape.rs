@@ -100,7 +100,9 @@ impl Shape {
         if let Some(a) = spot::affine(op, known) {
             return Kind::Free(a);
         }
-        if spot::arranges(program, op, |at| known(at).is_some_and(|a| a.is_stride())) {
+        // Indices that leave the axis are judged when it runs.
+        let affine = |at, axis| known(at).is_some_and(|a| a.is_stride() && a.is_below(program, program.size(axis)));
+        if spot::arranges(program, op, affine) {
             let of = operand(op);
             let places = if let Op::Gather { at, .. } = op { known(*at) } else { None };
             if let Some(a) = known(of)

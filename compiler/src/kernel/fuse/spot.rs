@@ -1,6 +1,6 @@
 //! Where the entries of a value are, by axis: what `rename`, `slice`, `split` and their like change instead of numbers.
 
-use crate::ir::{AxisId, Op, Program, Reduction};
+use crate::ir::{AxisId, Op, Program, Reduction, ValueId};
 use crate::kernel::{Base, LoopId};
 
 /// Where a value is.
@@ -79,6 +79,12 @@ impl Affine {
         factors.chain([self.start]).all(|f| f >= 0.0 && f.fract() == 0.0)
     }
 
+    /// Whether all its values but those of loops are below `size`.
+    pub(crate) fn is_below(&self, program: &Program, size: usize) -> bool {
+        let last = |(a, f): &(AxisId, f64)| f * program.size(*a).saturating_sub(1) as f64;
+        self.start + self.axes.iter().map(last).sum::<f64>() < size as f64
+    }
+
     fn factor(&self, axis: AxisId) -> f64 {
         self.axes.iter().find(|(a, _)| *a == axis).map_or(0.0, |(_, f)| *f)
     }
@@ -143,7 +149,7 @@ impl Spot {
 }
 
 /// What an operation on numbers known when compiled gives, if that is affine as well.
-pub(crate) fn affine(op: &Op, mut of: impl FnMut(crate::ir::ValueId) -> Option<Affine>) -> Option<Affine> {
+pub(crate) fn affine(op: &Op, mut of: impl FnMut(ValueId) -> Option<Affine>) -> Option<Affine> {
     match op {
         Op::Const(c) => Some(Affine::constant(*c)),
         Op::Iota(axis) => Some(Affine::default().with(*axis, 1.0)),
@@ -161,13 +167,13 @@ pub(crate) fn affine(op: &Op, mut of: impl FnMut(crate::ir::ValueId) -> Option<A
 }
 
 /// Whether an operation only arranges entries, so that it may be a view. `at_is_affine` tells of a gather's places.
-pub(crate) fn arranges(program: &Program, op: &Op, at_is_affine: impl Fn(crate::ir::ValueId) -> bool) -> bool {
+pub(crate) fn arranges(program: &Program, op: &Op, at_is_affine: impl Fn(ValueId, AxisId) -> bool) -> bool {
     match op {
         Op::Expand(_) | Op::Stop(_) | Op::Id(_) | Op::Rename { .. } | Op::Slice { .. } | Op::Split { .. } | Op::Join { .. } => {
             true
         }
         Op::Reduce { over, op: Reduction::Sum | Reduction::Max, .. } => over.iter().all(|a| program.size(*a) == 1),
-        Op::Gather { at, .. } => at_is_affine(*at),
+        Op::Gather { at, axis, .. } => at_is_affine(*at, *axis),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use super::super::{
 };
 use super::kernels::packed_place;
 use super::{Machine, Ran, rounds};
-use crate::interp::{Real, ascending};
+use crate::interp::{Real, ascending, place};
 
 type Vector<T> = [T; LANES];
 
@@ -163,7 +163,9 @@ impl<T: Real> Worker<'_, '_, T> {
             let from = self.machine.place(&gather.from, &index);
             let mut value = [T::from_f64(f64::NAN); LANES];
             for (lane, value) in value.iter_mut().enumerate().take(self.rows) {
-                *value = self.read_at(&gather.from, from + place(at[lane], gather.size)? * gather.stride)?[lane];
+                if let Some(place) = place(at[lane].to_f64(), gather.size) {
+                    *value = self.read_at(&gather.from, from + place * gather.stride)?[lane];
+                }
             }
             self.write(&gather.to, &index, value);
         }
@@ -176,7 +178,8 @@ impl<T: Real> Worker<'_, '_, T> {
             let from = self.read(&scatter.from, &index)?;
             let to = self.machine.place(&scatter.to, &index);
             for lane in 0..self.rows {
-                let to = to + place(at[lane], scatter.size)? * scatter.stride;
+                let Some(place) = place(at[lane].to_f64(), scatter.size) else { continue };
+                let to = to + place * scatter.stride;
                 let mut value = self.read_at(&scatter.to, to)?;
                 value[lane] = value[lane] + from[lane];
                 self.write_at(&scatter.to, to, value, false);
@@ -241,15 +244,6 @@ impl<T: Real> Worker<'_, '_, T> {
             let end = (at + self.first + LANES).min(known.len());
             known[(at + self.first + self.rows).min(end)..end].fill(false);
         }
-    }
-}
-
-/// The place that a number stands for.
-fn place<T: Real>(at: T, size: usize) -> Ran<usize> {
-    let place = at.to_f64();
-    match place >= 0.0 && place < size as f64 && place.fract() == 0.0 {
-        true => Ok(place as usize),
-        false => Err(format!("{place} is no place of an axis of {size}")),
     }
 }
 

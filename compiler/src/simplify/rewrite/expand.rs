@@ -195,7 +195,7 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        equation: "gather(expand x, a at p) = expand(gather(x, a at p)), or expand x if x lacks a",
+        equation: "gather(expand x, a at p) = expand(gather(x, a at p)), or expand x if x lacks a and p names entries",
         on: &["gather"],
         apply: |cx, node| {
             let Op::Gather { of, axis, at } = node.op else { return None };
@@ -203,8 +203,10 @@ pub(super) const RULES: &[Rule] = &[
             let v = if cx.has(x, axis) {
                 let axes = node.axes.iter().copied().filter(|a| cx.has(at, *a) || *a != axis && cx.has(x, *a)).collect();
                 cx.emit(Op::Gather { of: x, axis, at }, axes)
-            } else {
+            } else if cx.facts(at).places <= cx.size(axis) as f64 {
                 x
+            } else {
+                return None;
             };
             Some(cx.expand(v, &node.axes))
         },

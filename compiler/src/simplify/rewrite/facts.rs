@@ -11,14 +11,16 @@ pub(super) struct Facts {
     bound: f64,
     /// Every entry is 0 or 1.
     pub(super) truth: bool,
+    /// Every entry is a whole number from 0 to below this; infinity if that is not known.
+    pub(super) places: f64,
 }
 
 impl Facts {
-    const UNKNOWN: Facts = Facts { bound: f64::INFINITY, truth: false };
+    const UNKNOWN: Facts = Facts { bound: f64::INFINITY, truth: false, places: f64::INFINITY };
 
     fn within(bound: f64) -> Facts {
         // Written so that a NaN bound is no bound.
-        if bound <= LARGE { Facts { bound, truth: false } } else { Facts::UNKNOWN }
+        if bound <= LARGE { Facts { bound, ..Facts::UNKNOWN } } else { Facts::UNKNOWN }
     }
 
     pub(super) fn is_finite(self) -> bool {
@@ -36,8 +38,11 @@ pub(super) fn facts(axes: &[Axis], graph: &Graph, op: &Op, of: impl Fn(ValueId) 
     };
     match op {
         Op::Input(_) | Op::Param(_) | Op::Random { .. } | Op::Scan(_) | Op::Out { .. } => Facts::UNKNOWN,
-        Op::Const(c) => Facts { truth: *c == 0.0 || *c == 1.0, ..Facts::within(c.abs()) },
-        Op::Iota(axis) => Facts { truth: size(axis) <= 2.0, ..Facts::within(size(axis)) },
+        Op::Const(c) => {
+            let places = if *c >= 0.0 && c.fract() == 0.0 { c + 1.0 } else { f64::INFINITY };
+            Facts { truth: *c == 0.0 || *c == 1.0, places, ..Facts::within(c.abs()) }
+        }
+        Op::Iota(axis) => Facts { truth: size(axis) <= 2.0, places: size(axis), ..Facts::within(size(axis)) },
         Op::Unary(f, a) => match f {
             Unary::Exp => Facts::within(of(*a).bound.exp()),
             Unary::Sin if of(*a).is_finite() => Facts::within(1.0),
@@ -48,11 +53,12 @@ pub(super) fn facts(axes: &[Axis], graph: &Graph, op: &Op, of: impl Fn(ValueId) 
         Op::Add(a, b) => {
             let negation = graph.as_const(*b) == Some(1.0)
                 && matches!(graph.node(*a).op, Op::Mul(c, n) if of(c).truth && graph.as_const(n) == Some(-1.0));
-            Facts { truth: negation, ..both(*a, *b, |a, b| a + b) }
+            let places = of(*a).places + of(*b).places - 1.0;
+            Facts { truth: negation, places, ..both(*a, *b, |a, b| a + b) }
         }
         Op::Mul(a, b) => both(*a, *b, |a, b| a * b),
         Op::Max(a, b) => both(*a, *b, f64::max),
-        Op::Less(..) => Facts { bound: 1.0, truth: true },
+        Op::Less(..) => Facts { bound: 1.0, truth: true, places: 2.0 },
         Op::Where(_, a, b) => both(*a, *b, f64::max),
         Op::Composite(f, a) => {
             let a = of(*a);
@@ -73,8 +79,10 @@ pub(super) fn facts(axes: &[Axis], graph: &Graph, op: &Op, of: impl Fn(ValueId) 
         | Op::Split { of: a, .. }
         | Op::Join { of: a, .. }
         | Op::Slice { of: a, .. }
-        | Op::Pad { of: a, .. }
-        | Op::Gather { of: a, .. } => of(*a),
+        | Op::Pad { of: a, .. } => of(*a),
+        // An index that names no entry reads NaN.
+        Op::Gather { of: a, at, axis } if of(*at).places <= size(axis) => of(*a),
+        Op::Gather { .. } => Facts::UNKNOWN,
         Op::Reduce { op: Reduction::Sum, of: a, over } => {
             let one = over.iter().all(|a| size(a) == 1.0);
             Facts { truth: one && of(*a).truth, ..Facts::within(of(*a).bound * count(over)) }
@@ -89,8 +97,9 @@ pub(super) fn facts(axes: &[Axis], graph: &Graph, op: &Op, of: impl Fn(ValueId) 
         Op::Concat { parts, .. } => parts
             .iter()
             .map(|p| of(*p))
-            .fold(Facts { bound: 0.0, truth: true }, |a, b| Facts { bound: a.bound.max(b.bound), truth: a.truth && b.truth }),
+            .reduce(|a, b| Facts { bound: a.bound.max(b.bound), truth: a.truth && b.truth, places: a.places.max(b.places) })
+            .unwrap_or(Facts::UNKNOWN),
         Op::Scatter { of: a, over, .. } => Facts::within(of(*a).bound * count(over)),
-        Op::Argsort { axis, .. } => Facts::within(size(axis)),
+        Op::Argsort { axis, .. } => Facts { places: size(axis), ..Facts::within(size(axis)) },
     }
 }
