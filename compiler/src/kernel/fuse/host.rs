@@ -441,7 +441,7 @@ impl Host<'_> {
             wanted.push(next);
         }
         for x in &scan.xs {
-            params.push(self.spot(fuser, *x, before)?.step(scan.axis, id));
+            params.push(self.spot(fuser, *x, before)?.step(fuser.program, scan.axis, id));
         }
         for x in &scan.consts {
             params.push(self.spot(fuser, *x, before)?);

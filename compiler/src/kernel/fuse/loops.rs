@@ -25,7 +25,7 @@ impl TileBuilder<'_, '_> {
             match &operands[p] {
                 Spot::Affine(a) if p >= carries => {
                     let spot = Spot::Affine(a.clone());
-                    let spot = if p < carries + scan.xs.len() { spot.step(scan.axis, id) } else { spot };
+                    let spot = if p < carries + scan.xs.len() { spot.step(self.fuser.program, scan.axis, id) } else { spot };
                     if let Spot::Affine(a) = spot { Some(a) } else { None }
                 }
                 _ => None,
@@ -118,7 +118,7 @@ impl TileBuilder<'_, '_> {
         }
         for (number, of) in params.range(carries..) {
             let spot = match *number < carries + scan.xs.len() {
-                true => operands[*number].step(scan.axis, id),
+                true => operands[*number].step(self.fuser.program, scan.axis, id),
                 false => operands[*number].clone(),
             };
             for p in of {

@@ -16,6 +16,8 @@ pub(crate) struct Affine {
     pub start: f64,
     pub axes: Vec<(AxisId, f64)>,
     pub loops: Vec<(LoopId, f64)>,
+    /// At most what all loops together add.
+    pub looped: f64,
 }
 
 /// A place in memory. Axes that are not named do not move it. At host level the strides are of all axes, rows as well;
@@ -79,10 +81,10 @@ impl Affine {
         factors.chain([self.start]).all(|f| f >= 0.0 && f.fract() == 0.0)
     }
 
-    /// Whether all its values but those of loops are below `size`.
+    /// Whether all its values are below `size`.
     pub(crate) fn is_below(&self, program: &Program, size: usize) -> bool {
         let last = |(a, f): &(AxisId, f64)| f * program.size(*a).saturating_sub(1) as f64;
-        self.start + self.axes.iter().map(last).sum::<f64>() < size as f64
+        self.start + self.looped + self.axes.iter().map(last).sum::<f64>() < size as f64
     }
 
     fn factor(&self, axis: AxisId) -> f64 {
@@ -106,6 +108,7 @@ impl Affine {
     fn plus(&self, other: &Affine) -> Affine {
         let mut sum = self.clone();
         sum.start += other.start;
+        sum.looped += other.looped;
         for (a, f) in &other.axes {
             sum = sum.with(*a, *f);
         }
@@ -123,6 +126,8 @@ impl Affine {
             start: self.start * factor,
             axes: self.axes.iter().map(|(a, f)| (*a, f * factor)).collect(),
             loops: self.loops.iter().map(|(l, f)| (*l, f * factor)).collect(),
+            // Of falling values the largest is not followed.
+            looped: if factor >= 0.0 || self.loops.is_empty() { self.looped * factor } else { f64::INFINITY },
         }
     }
 }
@@ -133,7 +138,7 @@ impl Spot {
     }
 
     /// One step of a loop along an axis.
-    pub(crate) fn step(&self, axis: AxisId, id: LoopId) -> Spot {
+    pub(crate) fn step(&self, program: &Program, axis: AxisId, id: LoopId) -> Spot {
         match self {
             Spot::At(at) => Spot::At(at.step(axis, id)),
             Spot::Affine(a) => {
@@ -141,6 +146,7 @@ impl Spot {
                 let mut step = a.without(axis);
                 if factor != 0.0 {
                     step.loops.push((id, factor));
+                    step.looped += (factor * program.size(axis).saturating_sub(1) as f64).max(0.0);
                 }
                 Spot::Affine(step)
             }
@@ -244,7 +250,11 @@ fn view_at(program: &Program, op: &Op, of: &At, places: Option<&Affine>) -> Opti
                 }
             }
             for (l, f) in &places.loops {
-                at.loops.push((*l, whole(*f)? * stride));
+                let more = whole(*f)? * stride;
+                match at.loops.iter_mut().find(|(x, _)| x == l) {
+                    Some((_, s)) => *s += more,
+                    None => at.loops.push((*l, more)),
+                }
             }
             at
         }
