@@ -154,7 +154,7 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
         Error::Damaged { .. } => {
             "checkpoints that are whole are as they were: `wmc train --resume RUN` uses the newest of them".into()
         }
-        Error::File { .. } => "free some space, or choose another folder; what was saved before is as it was".into(),
+        Error::File { .. } => "check the path, its permissions and the free space; what was saved before is as it was".into(),
         Error::Task(TaskError::NotFinite { .. }) => "the task is at fault; the last checkpoint is as it was".into(),
         Error::Task(TaskError::Diverged { .. }) => {
             "a smaller `timestep` or smaller forces in the MJCF model may help; the last checkpoint is as it was".into()
@@ -163,6 +163,9 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
         Error::Task(TaskError::Size { .. }) => "give the model the task's sizes with `--task`".into(),
         Error::TooMany { .. } => "they run at the same time; ten are usual".into(),
         Error::NoSegment { .. } => "shorten the segments (`--dim T=..`), or lengthen the episodes (`--set length=..`)".into(),
+        Error::Device(compiler::backend::DeviceError::Verify(_)) => {
+            "this is a fault of wmc, not of your model: please report it with the model; `--level eager` may go around it".into()
+        }
         Error::Device(_) => "`--device cpu` needs nothing; `wmc doctor` says what this machine has".into(),
         Error::Kernels(_) => "`--level fused` or `--level eager` may go around it".into(),
         _ => "see `wmc help train`".into(),
