@@ -1,0 +1,130 @@
+//! The standing fuzzer from `check` to `mega`: mutants of every `.wm` file of the project, reference against kernels.
+//!
+//! What checks clean must lower, fuse and verify without an internal error, and compute what the reference computes. A mutant
+//! is a pure function of its number: `DIFFER_MODEL=1234 cargo test -p wmc-compiler --test differ one -- --ignored --nocapture`
+//! runs one and prints it. `DIFFER_MODELS`, `DIFFER_FROM` and `DIFFER_SECONDS` bound the long run.
+
+mod corpus;
+mod judge;
+mod mutate;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use compiler::testing::Rng;
+use corpus::{Loader, Texts};
+use judge::{Count, judge};
+
+/// The sizes of a task.
+const DIMS: [(&str, u64); 2] = [("O", 3), ("A", 2)];
+
+fn options(text: &str) -> dsl::Options {
+    let has = |name: &str| text.contains(&format!("[{name}]"));
+    let dims = DIMS.iter().filter(|(name, _)| has(name) || text.contains("extends"));
+    dsl::Options { dims: dims.map(|(n, s)| (n.to_string(), *s)).collect(), ..dsl::Options::default() }
+}
+
+/// Mutant `number`: its text, and what is wrong with it.
+fn mutant(texts: &Texts, number: u64, count: &mut Count) -> (String, Vec<String>) {
+    let mut rng = Rng::new(number);
+    let names: Vec<&String> = texts.keys().filter(|n| texts[*n].contains("model ")).collect();
+    let name = names[rng.below(names.len())];
+    let seed = &texts[name];
+    let models = dsl::check(&format!("{name}.wm"), seed, &Loader(texts), &options(seed)).models;
+    let text = mutate::mutate(&mut rng, seed, &models);
+    let checked = dsl::check(&format!("{name}.wm"), &text, &Loader(texts), &options(&text));
+    count.texts += 1;
+    let mut wrong = Vec::new();
+    if checked.diagnostics.iter().any(|d| d.is_error()) || checked.models.is_empty() {
+        return (text, wrong);
+    }
+    count.clean += 1;
+    let model = &checked.models[rng.below(checked.models.len())];
+    judge(model, &mut rng, count, &mut wrong);
+    (text, wrong)
+}
+
+/// Mutants `from..to` on some threads, until the time is up. The smallest that is wrong comes first.
+fn run(from: u64, to: u64, seconds: u64, threads: usize) -> (Count, Vec<(u64, String, Vec<String>)>) {
+    let texts = corpus::texts();
+    let (next, start) = (AtomicU64::new(from), Instant::now());
+    let work = || {
+        let (mut count, mut wrong) = (Count::default(), Vec::new());
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= to || start.elapsed() > Duration::from_secs(seconds) {
+                return (count, wrong);
+            }
+            let outcome = std::panic::catch_unwind(|| {
+                let mut own = Count::default();
+                let found = mutant(&texts, number, &mut own);
+                (own, found)
+            });
+            match outcome {
+                Ok((own, (text, found))) => {
+                    count.add(&own);
+                    if !found.is_empty() {
+                        eprintln!("      model {number}: {}", found.join("; "));
+                        wrong.push((number, text, found));
+                    }
+                }
+                Err(_) => wrong.push((number, String::new(), vec!["a panic".to_string()])),
+            }
+            if number % 1000 == 999 {
+                eprintln!("      {} models, {:.0} s", number + 1 - from, start.elapsed().as_secs_f64());
+            }
+        }
+    };
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let build = || std::thread::Builder::new().stack_size(16 << 20).spawn_scoped(scope, work).expect("a thread");
+        let handles: Vec<_> = (0..threads).map(|_| build()).collect();
+        handles.into_iter().map(|h| h.join().expect("a worker")).collect()
+    });
+    let (mut count, mut wrong) = (Count::default(), Vec::new());
+    for (own, found) in parts {
+        count.add(&own);
+        wrong.extend(found);
+    }
+    wrong.sort_by_key(|(_, text, _)| text.len());
+    (count, wrong)
+}
+
+fn report(count: &Count, wrong: &[(u64, String, Vec<String>)]) {
+    eprintln!("      {count:?}");
+    let told: Vec<String> = wrong.iter().map(|(n, _, found)| format!("model {n}: {}", found.join("; "))).collect();
+    if let Some((number, text, _)) = wrong.first() {
+        panic!("{} models are wrong\n{}\n---- model {number}\n{text}", wrong.len(), told.join("\n"));
+    }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn three_hundred() {
+    let (count, wrong) = run(0, 300, 600, 2);
+    report(&count, &wrong);
+    // A generator that produces nothing to compare would pass for ever.
+    assert!(count.texts == 300 && count.clean >= 60 && count.compared >= 60, "{count:?}");
+}
+
+/// `cargo xtask verify differ`
+#[test]
+#[ignore = "hours: 100,000 models"]
+fn many() {
+    let from = number("DIFFER_FROM", 300);
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
+    let (count, wrong) = run(from, from + number("DIFFER_MODELS", 100_000), number("DIFFER_SECONDS", 6 * 3600), threads);
+    report(&count, &wrong);
+}
+
+#[test]
+#[ignore = "shows one model"]
+fn one() {
+    let mut count = Count::default();
+    let (text, wrong) = mutant(&corpus::texts(), number("DIFFER_MODEL", 0), &mut count);
+    eprintln!("{text}\n{count:?}\n{wrong:#?}");
+}
