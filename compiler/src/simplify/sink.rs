@@ -80,23 +80,27 @@ impl Plan {
         for carry in 0..scan.init.len() {
             let Some((start, summands)) = here.summands(carry) else { continue };
             let mut outputs = plan.outputs.clone();
-            let mut moved = Vec::new();
+            // By place, not by value: a step may add one value twice.
+            let mut moves = vec![false; summands.len()];
             // Products first: what they give out is at hand for the sums.
             for sums in [false, true] {
-                for v in &summands {
+                for (v, moves) in summands.iter().zip(&mut moves) {
                     let mut with = outputs.clone();
-                    if !moved.contains(v) && here.moves(*v, sums, &mut with) {
+                    if !*moves && here.moves(*v, sums, &mut with) {
                         outputs = with;
-                        moved.push(*v);
+                        *moves = true;
                     }
                 }
             }
             let anew: usize = outputs[plan.outputs.len()..].iter().map(|v| entries(*v)).sum();
             let crosses = !rows.is_empty() && !scan.body.axes(start).iter().any(|a| rows.contains(a));
-            if !moved.is_empty() && (anew <= 2 * entries(start) || crosses) {
-                let stay = summands.iter().copied().filter(|v| !moved.contains(v)).collect();
-                plan.stay.push((carry as u32, start, stay));
-                plan.carries.insert(carry as u32, moved);
+            if moves.contains(&true) && (anew <= 2 * entries(start) || crosses) {
+                let chosen = |wanted: bool| {
+                    let places = summands.iter().zip(&moves).filter(move |(_, moves)| **moves == wanted);
+                    places.map(|(v, _)| *v).collect::<Vec<ValueId>>()
+                };
+                plan.stay.push((carry as u32, start, chosen(false)));
+                plan.carries.insert(carry as u32, chosen(true));
                 plan.outputs = outputs;
             }
         }

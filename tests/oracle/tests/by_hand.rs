@@ -171,6 +171,19 @@ fn a_bit_of_everything() {
     agrees(&model("", members, STILL));
 }
 
+/// A step of a loop that uses one value twice, and passes it on: its cotangent is a running sum that adds one value twice.
+#[test]
+fn a_step_that_passes_a_field_on() {
+    let members = "
+  net field(x: [Q], y: [C]) -> [Q] = mlp([2], silu)
+  fn step(x) { return x { q = field(x.q, x.c + x.c), c = x.c } }
+  y[t, 0] = z[t]
+  y[t, k+1] = step(y[t, k])  for k in 0..K
+  x[t] = y[t, 1]
+  loss w 0.2 = sq(x[t])";
+    agrees(&model("", members, STILL));
+}
+
 /// A parameter is no target; a copy of one is.
 #[test]
 fn parameters_are_no_targets() {
