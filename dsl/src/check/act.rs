@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::targets::{Names, targets};
 use super::value::Value;
 use super::{ACT, Ctx, Site, TRAIN};
 use crate::diagnostics::{Code, Diagnostic};
@@ -32,6 +33,7 @@ impl<'a> Ctx<'a> {
         let env = self.model_env(span.file);
         let (mut train, mut eval) = (None, None);
         let (mut values, mut homes) = (Vec::new(), Vec::new());
+        self.targets = targets(equations.iter().map(|e| (Some(&*e.place.name.text), &e.value))).into();
         for e in equations {
             let name = &e.place.name;
             if let Some(index) = e.place.indices.first() {
@@ -51,10 +53,12 @@ impl<'a> Ctx<'a> {
                 "eval" => eval = Some((value.clone(), e.value.span)),
                 _ => {}
             }
+            let value = self.named(&name.text, value, e.value.span);
             arrays(&name.text, &value, &mut values);
             homes.resize(values.len(), e.value.span);
             env.set(&*name.text, value);
         }
+        self.targets = Names::default();
         for (name, found) in [("train", &train), ("eval", &eval)] {
             if found.is_none() {
                 let what = if name == "train" { "while training" } else { "while evaluating" };

@@ -93,6 +93,9 @@ impl<'a> Ctx<'a> {
         let mut letters: Vec<(&'a str, AxisId, AxisId)> = Vec::new();
         for (param, value) in raw.iter().zip(tensors) {
             let Some(value) = self.block_arg(name, param, value, &mut letters, env, span) else { return Value::Error };
+            // A gradient in the block is taken by its own parameter.
+            let own = self.targets_of(&block.body).contains(&*param.name.text);
+            let value = if own { self.aliased(&value, span) } else { value };
             env.set(&*param.name.text, value);
         }
         let owner = Owner { name, settings: true, span };

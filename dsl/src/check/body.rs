@@ -9,7 +9,11 @@ use crate::source::Span;
 impl<'a> Ctx<'a> {
     /// Runs statements; the value of the first `return`.
     pub(super) fn run(&mut self, body: &'a [Stmt], env: &Env<'a>, name: &Ident, span: Span) -> Value<'a> {
-        match self.statements(body, env) {
+        let targets = self.targets_of(body);
+        let outer = std::mem::replace(&mut self.targets, targets);
+        let flow = self.statements(body, env);
+        self.targets = outer;
+        match flow {
             Flow::Return(value) => value,
             Flow::Failed => Value::Error,
             Flow::Go => {
@@ -34,12 +38,14 @@ impl<'a> Ctx<'a> {
                     let value = self.eval(e, env);
                     self.held_by = held;
                     let value = self.own_constant(value, e.span);
+                    let value = self.named(&name.text, value, e.span);
                     env.set(&*name.text, value);
                 }
                 StmtKind::Assign(name, e) => {
                     let held = self.held_by.take();
                     let value = self.eval(e, env);
                     self.held_by = held;
+                    let value = self.named(&name.text, value, e.span);
                     if !env.assign(&name.text, value) {
                         let names = env.names();
                         self.report(

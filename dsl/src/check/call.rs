@@ -244,7 +244,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// A user's function has names of its own for its arguments, so that `grad` can tell two of them apart.
-    fn aliased(&mut self, value: &Value<'a>, span: Span) -> Value<'a> {
+    pub(super) fn aliased(&mut self, value: &Value<'a>, span: Span) -> Value<'a> {
         match value {
             Value::Tensor(t) if t.attached.is_none() => Value::tensor(self.table.alias(t.expr, span)),
             Value::Record(_) => self.map(value, span, &mut |cx, e| Some(cx.table.alias(e, span))),

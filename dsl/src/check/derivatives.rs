@@ -93,7 +93,7 @@ impl<'a> Ctx<'a> {
                 if found.is_some() {
                     self.report(
                         Diagnostic::new(Code::GradTarget, by.span, "two arguments of the call are this value")
-                            .help("give one of them another name with `let`"),
+                            .help("take it in a function that has a parameter for each of them"),
                     );
                     return Value::Error;
                 }

@@ -64,6 +64,7 @@ mod sizes;
 mod subscript;
 mod system;
 mod table;
+mod targets;
 mod through;
 pub(crate) mod time;
 mod ty;
@@ -317,6 +318,11 @@ pub(crate) struct Ctx<'a> {
     in_place: HashMap<ExprId, usize>,
     /// Stand-ins for gradients that were found to mean nothing: what does not fit because of them is not told again.
     doubtful: HashSet<ExprId>,
+    /// Names of the body that gradients are taken by, and those of all bodies that were looked at, by address.
+    targets: targets::Names<'a>,
+    targets_known: HashMap<usize, targets::Names<'a>>,
+    /// Values of such names: nothing outside is computed from them.
+    own_names: HashSet<ExprId>,
     /// The axes of collections, by what they run over: the batch, and indices.
     collections: HashMap<(bool, Vec<VarId>), AxisId>,
     /// Carries that a planner gives a new value.
@@ -371,6 +377,9 @@ impl<'a> Ctx<'a> {
             written_out: HashMap::new(),
             in_place: HashMap::new(),
             doubtful: HashSet::new(),
+            targets: targets::Names::default(),
+            targets_known: HashMap::new(),
+            own_names: HashSet::new(),
             collections: HashMap::new(),
             act_next: Vec::new(),
             act_pending: Vec::new(),

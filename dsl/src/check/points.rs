@@ -25,7 +25,7 @@ impl Ctx<'_> {
             return false;
         }
         for target in targets {
-            let mut target = *target;
+            let mut target = self.whole(*target).0;
             while let Op::Alias(inner, _) = *self.table.op(target) {
                 target = inner;
             }

@@ -60,7 +60,7 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let Some(targets) = self.leaves(&wrt.value, wrt.span) else { return Value::Error };
-        if self.by_parameter(e, &targets, wrt.span) {
+        if self.by_parameter(e, &targets, wrt.span) || self.by_computed(&targets, wrt.span) {
             return Value::Error;
         }
         let mut any = false;
@@ -69,11 +69,14 @@ impl<'a> Ctx<'a> {
         let mut two_paths = false;
         let of_expr = e;
         let mut others = false;
-        let result = self.map(&wrt.value, wrt.span, &mut |cx, mut target| {
+        let result = self.map(&wrt.value, wrt.span, &mut |cx, target| {
+            // By an entry: that entry of the gradient by the whole array.
+            let (mut target, entries) = cx.whole(target);
             let (mut path, mut gathered) = cx.path(of_expr, target);
             if path == Path::None
                 && let Op::Alias(inner, _) = *cx.table.op(target)
                 && !cx.table.is_constant(inner)
+                && !cx.own_names.contains(&target)
             {
                 // E was computed outside from the same value.
                 let found = cx.path(of_expr, inner);
@@ -107,7 +110,7 @@ impl<'a> Ctx<'a> {
                 Path::Blocked(_) => blocked = blocked.take().or(Some(path)),
                 _ => worst = path,
             }
-            Some(result)
+            Some(entries.into_iter().fold(result, |result, (axis, index)| cx.table.at(result, axis, index, span)))
         });
         if others {
             return Value::Error;

@@ -221,15 +221,20 @@ impl Ctx<'_> {
         Seen { expr, depends, draws: by.draws || value.draws }
     }
 
-    /// Whether the equations that were written out for a gradient inside the value lead through the target: then the
-    /// gradient depends on the target, and what was written out does not show it.
+    /// Whether the equations between the ends of a gradient inside the value lead through the target: then the gradient
+    /// depends on the target, and neither what was written out nor what is differentiated where it is computed shows it.
     fn passes_target(&mut self, grad: ExprId, by: ExprId, bound: &Bound, walk: &Walk) -> bool {
-        let Some(&of) = self.written_out.get(&grad) else { return false };
+        let of = match (self.written_out.get(&grad), self.table.op(grad)) {
+            (Some(of), _) => *of,
+            (None, Op::Grad { of, .. }) if self.in_place.contains_key(&grad) => *of,
+            _ => return false,
+        };
         if !matches!(self.table.op(walk.target), Op::Read { .. }) {
             return false;
         }
         let mut before = Walk::new(walk.target, walk.target);
-        if !self.written_out(of, bound, &mut before).depends {
+        // At points that may be the target's own, too.
+        if !self.written_out(of, bound, &mut before).depends && !before.scattered {
             return false;
         }
         let mut variable = by;

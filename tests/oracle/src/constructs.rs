@@ -7,7 +7,7 @@ use dsl::ast::{ArgKind, ClauseKind, Equation, Expr, ExprKind, File, Item, Member
 use crate::family::{reads, walk};
 
 /// What every batch of generated models must hold, each in at least 2 % of the models.
-pub const WANTED: [&str; 20] = [
+pub const WANTED: [&str; 22] = [
     "family of several subscripts",
     "copy",
     "constant target",
@@ -28,6 +28,8 @@ pub const WANTED: [&str; 20] = [
     "gradient for each member",
     "planner with a gradient",
     "gradient in a function",
+    "gradient by an entry",
+    "expression beside a `let` of it",
 ];
 
 struct Seen<'a> {
@@ -38,7 +40,7 @@ struct Seen<'a> {
     ensembles: BTreeSet<&'a str>,
 }
 
-/// The constructs in a file.
+/// The constructs in a file, which must have forgotten its spans (`dsl::ast::erase`).
 pub fn constructs(file: &File) -> BTreeSet<&'static str> {
     let mut seen = Seen { found: BTreeSet::new(), reads: reads(file), constant: BTreeSet::new(), ensembles: BTreeSet::new() };
     for item in &file.items {
@@ -136,7 +138,18 @@ impl<'a> Seen<'a> {
     }
 
     fn body(&mut self, stmts: &'a [Stmt]) {
+        let mut lets: Vec<&Expr> = Vec::new();
         for s in stmts {
+            if let StmtKind::Let(_, e) | StmtKind::Return(e) = &s.kind {
+                walk(e, &mut |e| {
+                    if lets.iter().any(|l| *l == e) {
+                        self.found.insert("expression beside a `let` of it");
+                    }
+                });
+                if matches!(s.kind, StmtKind::Let(..)) && !trivial(e) {
+                    lets.push(e);
+                }
+            }
             if let StmtKind::Let(_, e) | StmtKind::Return(e) | StmtKind::Assign(_, e) | StmtKind::Next(_, e) = &s.kind {
                 walk(e, &mut |e| {
                     if is_call(e, "grad").is_some() {
@@ -183,6 +196,12 @@ impl<'a> Seen<'a> {
                     member |= matches!(&base.kind, ExprKind::Call(f, _) if f.as_name().is_some_and(|n| self.ensembles.contains(n.text.as_str())));
                 }
             });
+            if let ExprKind::Index(array, _) = &by.kind
+                && (array.as_name().is_none()
+                    || !self.reads.contains_key(&array.as_name().map_or(String::new(), |n| n.text.clone())))
+            {
+                self.found.insert("gradient by an entry");
+            }
             let mut base = by;
             while let ExprKind::Field(inner, _) | ExprKind::Index(inner, _) = &base.kind {
                 base = inner;

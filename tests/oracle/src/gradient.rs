@@ -35,6 +35,16 @@ impl<'a> Oracle<'a> {
     }
 
     pub fn grad(&self, cx: &Cx<'a>, value: &'a Expr, by: &'a Expr) -> R<Val<'a>> {
+        // By an entry: everything else about the array is held, so it is that entry of the whole gradient.
+        if let ExprKind::Index(array, at) = &by.kind
+            && !self.is_place(cx, array)
+        {
+            let mut slope = self.grad(cx, value, array)?.array()?;
+            for e in at {
+                slope = slope.first(self.eval(cx, e)?.real()? as usize)?;
+            }
+            return Ok(Val::Arr(slope));
+        }
         let mut path = Vec::new();
         let mut base = by;
         while let ExprKind::Field(inner, name) = &base.kind {
@@ -82,6 +92,12 @@ impl<'a> Oracle<'a> {
         let ctx = Rc::new(Ctx { parent: Some((cx.ctx.clone(), moved)), memo: RefCell::new(HashMap::new()) });
         let inner = Cx { ctx, ..cx.clone() };
         self.slope(&self.eval(&inner, value)?, tag, &old)
+    }
+
+    /// Whether brackets behind an expression are subscripts of a family.
+    fn is_place(&self, cx: &Cx<'a>, e: &'a Expr) -> bool {
+        let name = e.as_name().filter(|n| find(&cx.env, &n.text).is_none());
+        name.is_some_and(|n| self.family_space(&cx.space, &n.text).is_some())
     }
 
     /// The derivative of a call by one of its arguments, or by a field of one.

@@ -143,13 +143,27 @@ fn gradients_behind_equations() {
     }
 }
 
-/// What was written out for the inner gradient hides the outer target.
+/// What was written out for the inner gradient, or is followed in place, hides the outer target.
 #[test]
 fn a_gradient_by_what_the_target_is_computed_from_is_refused() {
-    let members = "x[t] = tanh(r[t])
+    for members in [
+        "x[t] = tanh(r[t])
          y[t] = grad(x[t] * grad(softplus(x[t]), r[t]), x[t])
-         loss w 1.0 = y[t]^2";
-    refused(&model("", members, STILL), "E0404");
+         loss w 1.0 = y[t]^2",
+        // At points that may be the target's.
+        "x[t] = z[t].q
+         c[t, i] = x[t]  for i in I
+         h[t] = grad(heads(c[t, 0])[1], x[t])
+         y[t, i] = grad(sq(c[t, i]) + h[t][i], c[t, i])
+         loss w 1.0 = sum i in I { sq(y[t, i]) }",
+        // Through a recurrence.
+        "x[t, 0] = z[t]
+         x[t, k+1] = x[t, k] { q = x[t, k].p }  for k in 0..K
+         y[t, i] = grad(energy(grad(energy(x[t, i].p, z[t].p), z[t].p), x[t, i].q), x[t, i])  for i in I
+         loss w 1.0 = sum i in I { sq(y[t, i]) }",
+    ] {
+        refused(&model("", members, STILL), "E0404");
+    }
 }
 
 #[test]
@@ -182,6 +196,46 @@ fn a_step_that_passes_a_field_on() {
   x[t] = y[t, 1]
   loss w 0.2 = sq(x[t])";
     agrees(&model("", members, STILL));
+}
+
+/// A `let` that a gradient is taken by is a variable of its own, whatever equals it.
+#[test]
+fn a_let_is_not_what_equals_it() {
+    let members = "
+  fn one(v) { let w = softmax(v)  let e = energy(w, softmax(v))  return grad(e, w) }
+  fn renamed(v) { let w = softmax(v)  let s = w  return grad(energy(s, softmax(v)), s) }
+  fn looped(v) {
+    let w = v
+    stack i in 0..2 { w = softmax(w) }
+    return grad(energy(w, softmax(softmax(v))), w)
+  }
+  fn two(v) { return { a = tanh(v), b = tanh(v) } }
+  fn field(v) { let w = two(v)  return grad(energy(w.a, w.b) * sum(tanh(v)), w.a) }
+  fn held(v) { let w = softmax(v)  return partial(energy(w, softmax(v)), w) }
+  y[t] = one(z[t].q) + renamed(z[t].q) + looped(z[t].q) + field(z[t].q) + held(z[t].q)
+  x[t] = grad(sum(one(z[t].q)), z[t].q)
+  loss w 0.2 = sq(y[t]) + sq(x[t])";
+    agrees(&model("", members, STILL));
+}
+
+/// The gradient by an entry is that entry of the gradient by the array, however the array is read.
+#[test]
+fn entries_are_targets() {
+    let members = "
+  fn entry(u) { let w = u * u  return grad(sq(w) * w[0] + sum(u), w[0]) }
+  x[t] = grad(sq(z[t].q) * z[t].q[0], z[t].q[0])
+  y[t] = each i in Q { grad(sq(z[t].q) * z[t].q[i], z[t].q[i]) }
+  s[t, i] = grad(energy(z[t].q, z[t].p), z[t].p[i])  for i in I
+  loss w 0.2 = x[t]^2 + sq(y[t]) + entry(z[t].q) + sum i in I { s[t, i]^2 }";
+    agrees(&model("", members, STILL));
+}
+
+/// All equal expressions would be one variable.
+#[test]
+fn expressions_are_no_targets() {
+    for target in ["softmax(z[t].q)", "z[t].q + z[t].p", "zeros([Q])", "take(z[t].q, 0, over = Q)"] {
+        refused(&model("", &format!("g[t] = grad(sq({target}), {target})\n  loss w 1.0 = sq(g[t])"), STILL), "E0405");
+    }
 }
 
 /// A parameter is no target; a copy of one is.

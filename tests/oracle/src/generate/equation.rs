@@ -300,7 +300,9 @@ impl Writer {
                 let v = self.rng.pick(&["u", "v", "w"]).to_string();
                 sc.order += 1;
                 let e = self.about(&mut sc, VQ, &v, 1);
-                text += &format!("    let e = {e}\n");
+                // What `w` is computed by stands beside it, and is no part of it.
+                let beside = if self.rng.percent(30) { format!(" + energy(w, {inner})") } else { String::new() };
+                text += &format!("    let e = {e}{beside}\n");
                 if ty.is_empty() { format!("sq(grad(e, {v}))") } else { format!("grad(e, {v})") }
             }
         };

@@ -143,7 +143,7 @@ impl Writer {
             "sin(X)",
             "sigmoid(X)",
             "softplus(X)",
-            "exp(0.3 * X)",
+            "exp(sin(X))",
             "X^2",
             "-X",
             "cos(X)",
@@ -245,11 +245,15 @@ impl Writer {
     /// `grad(e, v)` of this type.
     pub fn gradient(&mut self, sc: &mut Scope, ty: Ty, d: usize) -> Option<String> {
         let own = self.rng.percent(80);
+        // A number: by a number, or by an entry of an array.
+        let entry = ty.is_empty() && self.rng.percent(40);
+        let ty = if entry { VQ } else { ty };
         let v = self.leaf(sc, ty, own)?;
         sc.order += 1;
         let e = self.about(sc, ty, &v, d);
         sc.order -= 1;
-        Some(format!("grad({e}, {v})"))
+        let at = if entry { format!("[{}]", self.index(sc, "Q")) } else { String::new() };
+        Some(format!("grad({e}, {v}{at})"))
     }
 
     /// A number that reads `v`.
