@@ -3,7 +3,7 @@
 mod support;
 
 use compiler::interp::RunError;
-use compiler::lower::Entry;
+use compiler::lower::{Entry, LowerError, Options};
 use compiler::run::{Call, CallError, Tensor, Tensors, call, initial};
 use dsl::hir::Model;
 use support::{inline, made_up, models, project};
@@ -193,4 +193,20 @@ fn the_batch_is_that_of_the_data() {
     let given = made_up(&model, &Call { batch: Some(3), ..Call::default() });
     let have = call(&model, &Call { observe: true, ..Call::default() }, &given).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(have["value.z.q"].shape, [3, 6, 4]);
+}
+
+/// A batch that lacks a sample which the model names is refused at any entry point that reads it, and says what to do.
+#[test]
+fn a_batch_without_the_sample_that_is_named() {
+    let text = std::fs::read_to_string(project("compiler/tests/differ/found/collect_smaller_batch.wm")).expect("the file");
+    let model = inline(&text, &[("O", 2), ("A", 1)]);
+    let lowered = |batch| compiler::lower::lower(&model, Entry::TrainStep, Options { batch: Some(batch), ..Options::default() });
+    for batch in [1, 2] {
+        let error = lowered(batch).expect_err("refused");
+        assert!(matches!(error, LowerError::Batch { declared: 3, given, .. } if given == batch), "{error:?}");
+        assert!(error.to_string().contains(&format!("`--dim B={batch}`")), "{error}");
+    }
+    for batch in [3, 5] {
+        lowered(batch).unwrap_or_else(|e| panic!("{e}"));
+    }
 }

@@ -108,7 +108,11 @@ fn tell(error: &CallError, checked: &Checked, out: &mut Output) {
         return out.error(&error.to_string(), &largest(refused, &checked.sources));
     }
     let help = match error {
-        CallError::Lower(compiler::lower::LowerError::Uncountable { span, .. }) => format!("at {}", place(*span)),
+        CallError::Lower(
+            compiler::lower::LowerError::Uncountable { span, .. } | compiler::lower::LowerError::Batch { span, .. },
+        ) => {
+            format!("at {}", place(*span))
+        }
         CallError::Misfit(_) => "see `wmc show FILE --params` for names, axes and storage order".to_string(),
         CallError::Lower(compiler::lower::LowerError::Unsupported { span, .. }) => format!("at {}", place(*span)),
         CallError::Lower(compiler::lower::LowerError::Unbound(_)) => "bind it with `--task` or `--dim`".to_string(),

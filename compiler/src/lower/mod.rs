@@ -118,6 +118,10 @@ pub enum LowerError {
     Unbound(String),
     #[error("{what}")]
     Unsupported { what: String, span: Span },
+    #[error(
+        "a batch of {given} does not fit `{model}`, whose text counts on the {declared} samples that it declares: set the size with `--dim {name}={given}`"
+    )]
+    Batch { model: String, name: String, declared: usize, given: usize, span: Span },
     #[error("[E0703] an array of `{entry}` has more entries than can be counted")]
     Uncountable { entry: &'static str, span: Span },
     #[error("`{model}` has no {entry}: {why}")]
@@ -143,6 +147,7 @@ pub fn lower_untrusted(model: &Model, entry: Entry, options: Options) -> Result<
 }
 
 fn lowered(model: &Model, entry: Entry, options: Options) -> Result<Program> {
+    let batch = options.batch;
     let mut lower = Lower::new(model, entry, options)?;
     lower.run(entry)?;
     let mut program = lower.program;
@@ -150,7 +155,26 @@ fn lowered(model: &Model, entry: Entry, options: Options) -> Result<Program> {
     if let Some(span) = uncountable(&program, &program.graph) {
         return Err(LowerError::Uncountable { entry: entry.name(), span });
     }
+    other_batch(model, &program, batch)?;
     Ok(program)
+}
+
+/// A model that lays its samples along an axis can name one of them, which a smaller batch does not have.
+fn other_batch(model: &Model, program: &Program, given: Option<usize>) -> Result<()> {
+    let hir::Source::Replay { batch, .. } = &model.source else { return Ok(()) };
+    let axis = model.axis(batch.axis);
+    let (Some(given), Some(declared)) = (given, axis.size.value()) else { return Ok(()) };
+    let collects = model.exprs.iter().any(|node| matches!(node.op, hir::Op::Collect { batch: true, .. }));
+    if given as i64 == declared || !collects {
+        return Ok(());
+    }
+    crate::ir::verify::verify(program).map_err(|e| LowerError::Batch {
+        model: model.name.clone(),
+        name: axis.name.clone(),
+        declared: declared.max(0) as usize,
+        given,
+        span: e.span,
+    })
 }
 
 /// Entries of an array at most, so that later passes can multiply sizes and strides.

@@ -99,17 +99,23 @@ impl Lower<'_> {
         }
         let mut defs = Vec::new();
         collect(std::slice::from_ref(&self.system().stages[stage]), &mut defs);
-        let mut open: Vec<ExprId> = defs.iter().flat_map(|d| self.system().def(*d).values.iter().copied()).collect();
+        let mut open: Vec<(ExprId, bool)> =
+            defs.iter().flat_map(|d| self.system().def(*d).values.iter().map(|e| (*e, false))).collect();
         let mut seen = HashSet::new();
         let mut needed: Vec<usize> = Vec::new();
-        while let Some(e) = open.pop() {
-            if !seen.insert(e) {
+        while let Some((e, by_rule)) = open.pop() {
+            if !seen.insert((e, by_rule)) {
                 continue;
             }
             match &self.model.node(e).op {
-                Hir::Read { family, .. } => needed.extend(giver.get(family).into_iter().flatten()),
-                Hir::Running(i) => open.push(self.model.running[*i].value),
-                op => op.operands(|x| open.push(x)),
+                // The checker's order already puts the steps that an equation reads before it. Later stages of the same
+                // family give other steps. A rule has no place in that order, so it needs them all.
+                Hir::Read { family, .. } => {
+                    let all = giver.get(family).into_iter().flatten().copied();
+                    needed.extend(all.filter(|before| by_rule || *before < stage));
+                }
+                Hir::Running(i) => open.push((self.model.running[*i].value, true)),
+                op => op.operands(|x| open.push((x, by_rule))),
             }
         }
         needed.sort_unstable();

@@ -6,7 +6,8 @@ use dsl::lex::{self, Kind};
 
 use crate::support::project;
 
-const FOLDERS: [&str; 5] = ["models", "docs/tutorial", "dsl/tests/wm", "tests/reference/variants", "benches"];
+const FOLDERS: [&str; 6] =
+    ["models", "docs/tutorial", "dsl/tests/wm", "tests/reference/variants", "benches", "compiler/tests/differ/found"];
 
 /// File names without their ending, and texts.
 pub(crate) type Texts = BTreeMap<String, String>;

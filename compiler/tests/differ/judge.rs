@@ -1,7 +1,8 @@
 //! Whether a checked model compiles and computes what the reference computes.
 
 use compiler::backend::Device;
-use compiler::kernel::fuse::Level;
+use compiler::ir::{AxisId, Graph, Node, Op, Program};
+use compiler::kernel::fuse::{FuseError, Level};
 use compiler::lower::{Entry, LowerError};
 use compiler::run::{Call, CallError, Kernels, Tensors, call, program};
 use compiler::testing::Rng;
@@ -11,8 +12,9 @@ use crate::support::{difference, made_up};
 
 /// How far kernels may be from the reference, relative to the largest entry, beyond what rounding does to the reference itself.
 const BOUND: f64 = 2e-3;
-/// Operations of a program that is run; larger ones are lowered, fused and verified alone.
+/// Operations of a program that is run, and entries of all its values; larger ones are lowered, fused and verified alone.
 const MOST: usize = 6_000;
+const MOST_ENTRIES: usize = 1 << 21;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Count {
@@ -45,22 +47,28 @@ pub(crate) fn judge(model: &Model, rng: &mut Rng, count: &mut Count, wrong: &mut
         1 => Entry::Evaluate,
         _ => Entry::TrainStep,
     };
-    // A model that lays its samples along an axis may name one of them.
-    let collects = model.exprs.iter().any(|n| matches!(n.op, dsl::hir::Op::Collect { batch: true, .. }));
-    let batch = Some(rng.pick(&[1, 2, 3, 5])).filter(|_| !collects);
+    judge_entry(model, entry, rng, count, wrong);
+}
+
+pub(crate) fn judge_entry(model: &Model, entry: Entry, rng: &mut Rng, count: &mut Count, wrong: &mut Vec<String>) {
+    let batch = Some(rng.pick(&[1, 2, 3, 5]));
     let plain = Call { entry, batch, observe: rng.one_in(2), check: false, progress: 0.4, ..Call::default() };
     let graph = match program(model, &plain, &Tensors::new()) {
         Ok(graph) => graph,
-        Err(CallError::Lower(LowerError::NoEntry { .. })) => return,
+        Err(CallError::Lower(LowerError::NoEntry { .. } | LowerError::Batch { .. } | LowerError::Uncountable { .. })) => return,
         Err(e) => return wrong.push(format!("{} {}: {e}", model.name, entry.name())),
     };
     let kernels = Some(Kernels { level: Level::Mega, threads: 1 + rng.below(2), device: Device::Cpu });
-    count.compiled += 1;
-    if graph.counts().values().sum::<usize>() > MOST {
+    let what = format!("{} {} batch {batch:?}", model.name, entry.name());
+    match compiler::kernel::fuse::fuse(&graph, Level::Mega) {
+        Ok(_) => count.compiled += 1,
+        Err(FuseError::TooLarge(_)) => return,
+        Err(e) => return wrong.push(format!("{what}: {e}")),
+    }
+    if graph.counts().values().sum::<usize>() > MOST || entries(&graph, &graph.graph) > MOST_ENTRIES {
         return;
     }
     let given = made_up(model, &plain);
-    let what = format!("{} {} batch {batch:?}", model.name, entry.name());
     let have = match call(model, &Call { kernels, ..plain }, &given) {
         Ok(have) => have,
         Err(e) => return wrong.push(format!("{what}: {e}")),
@@ -96,6 +104,16 @@ pub(crate) fn judge(model: &Model, rng: &mut Rng, count: &mut Count, wrong: &mut
         }
         wrong.push(format!("{what}: `{name}` differs by {apart:e}, the reference under rounding by {spread:e}"));
     }
+}
+
+/// Entries of all values, those of a loop's body once for each iteration.
+fn entries(program: &Program, graph: &Graph) -> usize {
+    let of = |axes: &[AxisId]| axes.iter().fold(1usize, |n, a| n.saturating_mul(program.size(*a)));
+    let node = |node: &Node| match &node.op {
+        Op::Scan(scan) => of(&[scan.axis]).saturating_mul(entries(program, &scan.body)),
+        _ => of(&node.axes),
+    };
+    graph.nodes.iter().map(node).fold(0, usize::saturating_add)
 }
 
 /// The same data, each number moved by a rounding error.

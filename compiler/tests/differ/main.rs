@@ -2,7 +2,7 @@
 //!
 //! What checks clean must lower, fuse and verify without an internal error, and compute what the reference computes. A mutant
 //! is a pure function of its number: `DIFFER_MODEL=1234 cargo test -p wmc-compiler --test differ one -- --ignored --nocapture`
-//! runs one and prints it. `DIFFER_MODELS`, `DIFFER_FROM` and `DIFFER_SECONDS` bound the long run.
+//! runs one and prints it; `DIFFER_FILE=x.wm` runs every entry point of a text of your own. `DIFFER_MODELS`, `DIFFER_FROM` and `DIFFER_SECONDS` bound the long run.
 
 mod corpus;
 mod judge;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use compiler::testing::Rng;
 use corpus::{Loader, Texts};
-use judge::{Count, judge};
+use judge::{Count, judge, judge_entry};
 
 /// The sizes of a task.
 const DIMS: [(&str, u64); 2] = [("O", 3), ("A", 2)];
@@ -33,8 +33,14 @@ fn mutant(texts: &Texts, number: u64, count: &mut Count) -> (String, Vec<String>
     let name = names[rng.below(names.len())];
     let seed = &texts[name];
     let models = dsl::check(&format!("{name}.wm"), seed, &Loader(texts), &options(seed)).models;
-    let text = mutate::mutate(&mut rng, seed, &models);
-    let checked = dsl::check(&format!("{name}.wm"), &text, &Loader(texts), &options(&text));
+    let mut text = mutate::mutate(&mut rng, seed, &models);
+    let mut options = options(&text);
+    if let Some((dim, size)) = mutate::size(&mut rng, &models) {
+        text += &format!("// --dim {dim}={size}\n");
+        options.dims.retain(|(name, _)| *name != dim);
+        options.dims.push((dim, size));
+    }
+    let checked = dsl::check(&format!("{name}.wm"), &text, &Loader(texts), &options);
     count.texts += 1;
     let mut wrong = Vec::new();
     if checked.diagnostics.iter().any(|d| d.is_error()) || checked.models.is_empty() {
@@ -111,6 +117,24 @@ fn three_hundred() {
     assert!(count.texts == 300 && count.clean >= 60 && count.compared >= 60, "{count:?}");
 }
 
+/// Every model in which the fuzzer once found a fault, at all entry points. They are also seeds of mutants.
+#[test]
+fn found_before() {
+    let texts = corpus::texts();
+    let files = std::fs::read_dir(support::project("compiler/tests/differ/found")).expect("the folder");
+    let (mut count, mut wrong, mut models) = (Count::default(), Vec::new(), 0);
+    for path in files.map(|f| f.expect("a file").path()) {
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let checked = dsl::check("found.wm", &text, &Loader(&texts), &options(&text));
+        assert!(!checked.has_errors(), "{}: {:?}", path.display(), checked.diagnostics);
+        for (model, entry) in checked.models.iter().flat_map(|m| compiler::lower::Entry::ALL.map(|e| (m, e))) {
+            (0..4).for_each(|seed| judge_entry(model, entry, &mut Rng::new(seed), &mut count, &mut wrong));
+        }
+        models += checked.models.len();
+    }
+    assert!(wrong.is_empty() && models > 0 && count.compared >= 4 * models, "{count:?} {wrong:#?}");
+}
+
 /// `cargo xtask verify differ`
 #[test]
 #[ignore = "hours: 100,000 models"]
@@ -124,7 +148,20 @@ fn many() {
 #[test]
 #[ignore = "shows one model"]
 fn one() {
-    let mut count = Count::default();
-    let (text, wrong) = mutant(&corpus::texts(), number("DIFFER_MODEL", 0), &mut count);
+    let (mut count, texts) = (Count::default(), corpus::texts());
+    if let Ok(path) = std::env::var("DIFFER_FILE") {
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let checked = dsl::check(&path, &text, &Loader(&texts), &options(&text));
+        checked.diagnostics.iter().for_each(|d| eprintln!("{}", dsl::diagnostics::render(&checked.sources, d, false)));
+        for entry in compiler::lower::Entry::ALL {
+            let mut wrong = Vec::new();
+            for (model, seed) in checked.models.iter().flat_map(|m| (0..8).map(move |seed| (m, seed))) {
+                judge_entry(model, entry, &mut Rng::new(seed), &mut count, &mut wrong);
+            }
+            eprintln!("{}: {wrong:#?}", entry.name());
+        }
+        return eprintln!("{count:?}");
+    }
+    let (text, wrong) = mutant(&texts, number("DIFFER_MODEL", 0), &mut count);
     eprintln!("{text}\n{count:?}\n{wrong:#?}");
 }

@@ -30,6 +30,17 @@ pub(crate) fn mutate(rng: &mut Rng, text: &str, models: &[Model]) -> String {
     text
 }
 
+/// Sizes at which vector widths, tiles and counters turn, and some that no machine holds.
+const SIZES: [u64; 24] =
+    [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 257, 1000, 65_537, 1 << 24, (1 << 31) - 1, 1 << 31, 1 << 40];
+
+/// Every third mutant has another size for one dim of its model.
+pub(crate) fn size(rng: &mut Rng, models: &[Model]) -> Option<(String, u64)> {
+    let dims: Vec<&str> = models.iter().flat_map(|m| &m.dims).map(|d| d.name.as_str()).collect();
+    let chosen = rng.one_in(3) && !dims.is_empty();
+    chosen.then(|| (dims[rng.below(dims.len())].to_string(), rng.pick(&SIZES)))
+}
+
 /// One of the tokens that fit becomes one of the words.
 fn replace(rng: &mut Rng, text: &str, fits: impl Fn(&Token, &str) -> bool, words: &[&str]) -> String {
     let tokens: Vec<Token> = lex::tokens(text).into_iter().filter(|t| fits(t, t.text(text))).collect();
@@ -116,7 +127,7 @@ fn scalar(rng: &mut Rng, model: &Model, depth: usize) -> String {
     let (x, axes) = array(rng, model);
     let Some(axis) = axes.first() else { return format!("tanh({x})") };
     let index = scalar_index(rng, model);
-    match rng.below(16) {
+    match rng.below(18) {
         0 => format!("sum(take({x}, {index}, over = {axis}))"),
         1 => format!("sum(grad(sum(tanh({x})^2), {x}))"),
         2 => format!("sum(sort({x}, over = {axis})[0])"),
@@ -132,6 +143,8 @@ fn scalar(rng: &mut Rng, model: &Model, depth: usize) -> String {
         12 => format!("sum(dropout({x}, {}))", rng.pick(&["0", "0.3", "1"])),
         13 => format!("mean({x} * gaussian([{}]))", axes.join(", ")),
         14 => format!("sum({x} - mean({x}, over = [B, t]))"),
+        15 => format!("sum(collect({x}, over = B)[{}])", rng.pick(&["0", "1", "2", "4"])),
+        16 => format!("sum(logsumexp(collect({x}, over = [B, t])))"),
         _ => format!("sq({x} - sg({x}) + 0.5)"),
     }
 }
