@@ -5,6 +5,7 @@
 //! keep the processor busy for ever.
 
 use crate::ir::{self, Op};
+use crate::memory::{self, TooLarge};
 
 /// Numbers of all buffers together, and the longest distance in an array: 4 TiB of memory.
 pub const NUMBERS: usize = 1 << 40;
@@ -37,16 +38,14 @@ pub fn machine_memory() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Refuses to allocate more than the machine has.
-pub fn fits_machine(bytes: u64) -> Result<(), String> {
-    const GIB: f64 = (1u64 << 30) as f64;
-    match machine_memory() {
-        Some(limit) if bytes > limit => {
-            let [needs, has] = [bytes, limit].map(|n| n as f64 / GIB);
-            Err(format!("the program needs {needs:.1} GiB of memory, and this machine has {has:.1} GiB"))
-        }
-        _ => Ok(()),
+/// Refuses to allocate more than the process may use.
+pub fn fits(bytes: u64) -> Result<(), String> {
+    let limit = memory::limit();
+    if bytes <= limit {
+        return Ok(());
     }
+    let refused = TooLarge { what: "the program".into(), needed: bytes, held: 0, limit, largest: Vec::new() };
+    Err(refused.to_string())
 }
 
 /// Refuses to interpret a graph program whose arrays the machine has no room for, or that would take hours.
@@ -74,5 +73,5 @@ pub fn interpreted(program: &ir::Program) -> Result<(), String> {
     }
     let kept = graph.results.iter().map(|result| entries(graph.axes(*result))).fold(0, u64::saturating_add);
     // An operation's operands and its value are there at once.
-    fits_machine(largest.saturating_mul(3).saturating_add(kept).saturating_mul(size_of::<f64>() as u64))
+    fits(largest.saturating_mul(3).saturating_add(kept).saturating_mul(size_of::<f64>() as u64))
 }

@@ -65,7 +65,7 @@ const KERNELS: Of<Crafter, Option<&'static str>> = &[
     ("a buffer of 10^15 numbers", Some("its buffers have more than"), |c| {
         c.temp(1_000_000_000_000_000);
     }),
-    ("a buffer of 10^11 numbers", Some("GiB of memory, and this machine has"), |c| {
+    ("a buffer of 10^11 numbers", Some(", and the limit is "), |c| {
         let to = c.temp(100_000_000_000);
         c.tile(&[], ones(&[2], unit(to, 16)));
     }),

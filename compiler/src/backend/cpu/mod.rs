@@ -149,7 +149,7 @@ impl Instance {
         let plan = memory::plan(program);
         let needs = launches.iter().flat_map(|launch| &launch.kernels).fold(Room::default(), |room, (_, code)| room.with(code));
         let numbers = needs.numbers().saturating_mul(threads).saturating_add(plan.total);
-        budget::fits_machine((numbers as u64).saturating_mul(size_of::<f32>() as u64))?;
+        budget::fits((numbers as u64).saturating_mul(size_of::<f32>() as u64))?;
         let worker = |_| Private::new(&needs, loop_count(program)).map(Mutex::new);
         let workers = (0..threads).map(worker).collect::<Result<Vec<_>, String>>()?;
         let machine = Machine {
