@@ -6,14 +6,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rule {
-    /// An axis that a gather or a scatter takes entries from has at least one.
-    EmptyAxis = 1,
+    /// The whole axis that a gather or a scatter may reach lies in its buffer.
+    GatheredAxis = 1,
     /// Distances of generated code fit its instructions.
     EncodedStep = 2,
 }
 
 impl Rule {
-    pub const ALL: [(&'static str, Rule); 2] = [("empty-axis", Rule::EmptyAxis), ("encoded-step", Rule::EncodedStep)];
+    pub const ALL: [(&'static str, Rule); 2] = [("gathered-axis", Rule::GatheredAxis), ("encoded-step", Rule::EncodedStep)];
 
     #[cfg(not(feature = "testing"))]
     pub(crate) fn left_out(self) -> bool {

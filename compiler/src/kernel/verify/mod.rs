@@ -36,6 +36,7 @@ use std::fmt;
 use super::access::{Access, Allowed};
 use super::{Base, Buffer, BufferId, BufferKind, Kernel, Lanes, LocalId, LoopId, PANEL, Pack, Program, Step, Stmt, Work};
 use crate::ir::Noise;
+use crate::rules::Rule;
 use limits::{Meter, countable};
 use region::{Counts, Region};
 
@@ -269,7 +270,8 @@ impl<'a> Check<'a> {
             return Ok(());
         }
         // Room for what is asked; rows past the last come on top and are the backend's, or the next check's.
-        let asked = Access { whole: false, ..access.clone() };
+        let beyond = access.beyond.filter(|_| !Rule::GatheredAxis.left_out());
+        let asked = Access { whole: false, beyond, ..access.clone() };
         let Some(region) = Region::of(&asked, rows, &self.counts, &self.counts) else { return Ok(()) };
         let last = region.last(&self.counts);
         ensure!(last < len, "{name}: it goes to place {last} of {len}");
