@@ -112,7 +112,7 @@ mod vulkan {
         let artefact = folder.path().join("starter-pendulum_swingup.wmx").display().to_string();
         let seed = std::fs::read_to_string(Path::new(&run).join("run.json")).unwrap();
         let seed: serde_json::Value = serde_json::from_str(&seed).unwrap();
-        let seed = seed["seed"].to_string();
+        let seed = seed["identity"]["seed"].to_string();
         let planned = |device: &str| {
             let given = ["--artefact", &artefact, "--seed", &seed, "--obs", "0.6,-0.8,0.5", "--device", device];
             wmc(&[&["plan", &checkpoint], &given[..]].concat())

@@ -27,6 +27,8 @@ pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenS
     folders
         .add(path.parent().unwrap_or(manifest), Path::new(&shown).parent().unwrap_or(Path::new("")))
         .map_err(|e| error(LoadError::Unreadable { path: shown.clone(), reason: e.to_string() }))?;
+    // As the command does: shared modules may stand one folder up. What cannot be opened has none to offer.
+    let _ = folders.add_above(path.parent().unwrap_or(manifest));
     let checked = dsl::check(&shown, &text, &folders, &Options::default());
 
     let imports = folders.into_imports();

@@ -78,7 +78,8 @@ fn a_file_and_its_tokens_have_one_tree() {
 fn a_file_and_its_tokens_are_one_model() {
     for (name, text) in texts() {
         let mut folders = Folders::default();
-        folders.add(Path::new(&name).parent().unwrap(), "").unwrap();
+        let own = Path::new(&name).parent().unwrap();
+        folders.add(own, "").and_then(|()| folders.add_above(own)).unwrap();
         let check = |text: &str| dsl::check("model.wm", text, &folders, &Options::default());
         let (file, inline) = (check(&text), check(&print(tokens(&text)).text));
         assert!(file.diagnostics.is_empty() && inline.diagnostics.is_empty(), "{name}");
