@@ -74,15 +74,17 @@ fn a_run_that_fails_is_told_and_the_others_are_measured() {
         "mass=0.7",
         "12.5",
         "7.50 ± 0.25",
-        "<figure id=\"learning-pendulum_swingup\">",
-        "changes-pendulum_swingup",
+        "<figure id=\"learning-pendulum_swingup-first\">",
+        "changes-pendulum_swingup-first",
         "train_step",
         "planner plan",
     ] {
         assert!(html.contains(part), "{part}");
     }
     assert!(!html.contains("http://") || html.matches("http").count() == html.matches("http://www.w3.org/2000/svg").count());
-    for name in ["learning-pendulum_swingup.svg", "learning-pendulum_swingup.png", "changes-pendulum_swingup.png"] {
+    for name in
+        ["learning-pendulum_swingup-first.svg", "learning-pendulum_swingup-first.png", "changes-pendulum_swingup-first.png"]
+    {
         assert!(fs::metadata(figures.join(name)).unwrap().len() > 500, "{name}");
     }
     opens(&page);
@@ -318,11 +320,11 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     for part in [
         "Imagined against real",
         "Energy of HaM-World (small)",
-        "rollouts-cartpole_swingup",
+        "rollouts-cartpole_swingup-long",
         "lift area",
         "curvature",
         "expansion of a step",
-        "episode-sac-cartpole_swingup",
+        "episode-sac-cartpole_swingup-long",
     ] {
         assert!(html.contains(part), "{part}");
     }
@@ -337,7 +339,7 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
         "`mse[3]`",
         "mass=0.7",
         "no action",
-        "results/learning-cartpole_swingup.svg",
+        "results/learning-cartpole_swingup-long.svg",
         "wmc train models/sac.wm",
     ] {
         assert!(first.contains(part), "{part}: {first}");
@@ -349,7 +351,7 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     ends(wmc(&["report", "--markdown"]).arg(&place).arg(folder.path().join("results/results.json")), 0);
     let again = fs::read_to_string(&place).unwrap();
     assert!(again.contains("What people say.") && again.contains("slice-conjugate.svg"), "{again}");
-    assert!(again.contains("results/episode-sac-cartpole_swingup.svg"), "{again}");
+    assert!(again.contains("results/episode-sac-cartpole_swingup-long.svg"), "{again}");
     let tables = |text: &str| text.lines().filter(|l| l.starts_with('|')).map(String::from).collect::<Vec<_>>();
     assert_eq!(tables(&first), tables(&again));
     // A run that is given twice counts once.

@@ -17,8 +17,8 @@ pub(crate) fn run(arguments: &ReportPage, out: &mut Output) -> Exit {
             return Exit::Bad;
         }
     };
-    results.warnings.iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
-    if results.runs.is_empty() {
+    results.iter().flat_map(|r| &r.warnings).for_each(|warning| out.tell(format!("warning: {warning}\n")));
+    if results.iter().all(|r| r.runs.is_empty()) {
         out.error("there are no runs", "name folders of runs, or a folder that has runs in it");
         return Exit::Bad;
     }
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &ReportPage, out: &mut Output) -> Exit {
     Exit::Fine
 }
 
-fn html(results: &Results, place: &Path, folder: Option<&Path>, out: &mut Output) -> Result<(), String> {
+fn html(results: &[Results], place: &Path, folder: Option<&Path>, out: &mut Output) -> Result<(), String> {
     let (page, figures) = page::page(results);
     put(place, &page)?;
     folder.map_or(Ok(()), |folder| draw(folder, &figures))?;
@@ -44,14 +44,14 @@ fn html(results: &Results, place: &Path, folder: Option<&Path>, out: &mut Output
 }
 
 /// A page of Markdown and the folder beside it.
-fn repository(results: &Results, place: &Path, out: &mut Output) -> Result<(), String> {
+fn repository(results: &[Results], place: &Path, out: &mut Output) -> Result<(), String> {
     let folder = place.with_extension("");
     std::fs::create_dir_all(&folder).map_err(|e| format!("cannot make `{}`: {e}", folder.display()))?;
     let (page, figures) = markdown::page(results, &folder);
     for figure in &figures {
         put(&folder.join(format!("{}.svg", figure.name.replace(['/', ':'], "_"))), &figure.svg)?;
     }
-    put(&folder.join("results.json"), &results.kept())?;
+    put(&folder.join("results.json"), &Results::kept(results))?;
     put(place, &page)?;
     out.say(format!("{}\n", place.display()));
     Ok(())

@@ -56,6 +56,9 @@ pub(crate) struct Measured {
     /// The experiment's name for it, or the model's.
     pub(crate) method: String,
     pub(crate) task: String,
+    /// The protocol; runs kept before protocols had names used `long`.
+    #[serde(default = "unnamed")]
+    pub(crate) protocol: String,
     pub(crate) seed: u64,
     /// Steps that the run is to have.
     pub(crate) of: u64,
@@ -65,6 +68,10 @@ pub(crate) struct Measured {
     pub(crate) diagnosis: Option<serde_json::Value>,
     /// What starts the same run.
     pub(crate) command: String,
+}
+
+fn unnamed() -> String {
+    "long".to_string()
 }
 
 /// Says what a run is for, once it has a folder. What other experiments that share it have published figures of is kept.
@@ -148,6 +155,7 @@ impl Measured {
         let mut measured = Measured {
             method: label_of(&run.folder).map_or_else(|| run.identity.model.clone(), |label| label.method),
             task: run.identity.task.clone(),
+            protocol: run.identity.protocol().to_string(),
             seed: run.identity.seed,
             of: run.config.train.steps,
             evaluations: Vec::new(),
@@ -171,7 +179,8 @@ impl Measured {
 
     /// Whether it is the same run, perhaps at another time.
     pub(crate) fn is_same(&self, other: &Measured) -> bool {
-        (&self.method, &self.task, self.seed, &self.command) == (&other.method, &other.task, other.seed, &other.command)
+        (&self.method, &self.task, &self.protocol, self.seed, &self.command)
+            == (&other.method, &other.task, &other.protocol, other.seed, &other.command)
     }
 
     /// The last evaluation.

@@ -210,6 +210,7 @@ mod tests {
         let measured = Measured {
             method: method.into(),
             task: task.into(),
+            protocol: "paper".into(),
             seed,
             of: 200,
             evaluations: gained.iter().enumerate().map(seen).collect(),

@@ -29,7 +29,7 @@ pub(crate) fn learning(results: &Results, task: &str) -> Figure {
     let curves: Vec<Curve> = results.of_task(task).map(curve).collect();
     let pens: Vec<Pen> = results.of_task(task).map(|row| results.pen(row)).collect();
     Figure {
-        name: format!("learning-{task}"),
+        name: format!("learning-{task}-{}", plain(&results.protocol)),
         caption: "Evaluation return over decisions: the mean over seeds, and a band from the least to the most.".into(),
         svg: lines::draw_with(LEARNING, &curves, &pens),
     }
@@ -44,7 +44,7 @@ pub(crate) fn rollouts(results: &Results, task: &str) -> Option<Figure> {
     };
     let (curves, pens): (Vec<Curve>, Vec<Pen>) = results.of_task(task).filter_map(curve).unzip();
     (!curves.is_empty()).then(|| Figure {
-        name: format!("rollouts-{task}"),
+        name: format!("rollouts-{task}-{}", plain(&results.protocol)),
         caption: "Error of imagined latents after k steps, divided by the latent's variance; bands of one deviation over seeds."
             .into(),
         svg: lines::draw_with(Axes { x: "imagined steps k", y: "error / variance" }, &curves, &pens),
@@ -77,7 +77,7 @@ pub(crate) fn changes(results: &Results, task: &str) -> Option<Figure> {
     let group = |change: &&str| Group { name: change.to_string(), bars: rows.iter().map(|row| height(row, change)).collect() };
     let names: Vec<(String, Pen)> = rows.iter().map(|row| (results.name(row), results.pen(row))).collect();
     Some(Figure {
-        name: format!("changes-{task}"),
+        name: format!("changes-{task}-{}", plain(&results.protocol)),
         caption: "Return without further training on the task as it is and as it was changed; lines of one deviation over seeds."
             .into(),
         svg: bars::draw(&names, &changes.iter().map(group).collect::<Vec<_>>()),
@@ -93,7 +93,7 @@ pub(crate) fn episodes(results: &Results, task: &str, kept: Option<&Path>) -> Ve
         let gained = |run: &Measured| run.last().map_or(f64::MIN, |seen| seen.gained);
         let best = own.max_by(|((a, _), _), ((b, _), _)| gained(a).total_cmp(&gained(b)));
         let Some(((run, _), folder)) = best else { continue };
-        let name = format!("episode-{}-{task}", plain(method));
+        let name = format!("episode-{}-{task}-{}", plain(method), plain(&results.protocol));
         let drawn = folder.as_ref().map(|f| f.join(FRAMES)).or_else(|| Some(kept?.join(format!("{name}.svg"))));
         let Some(svg) = drawn.and_then(|path| std::fs::read_to_string(path).ok()) else { continue };
         found.push(Figure {

@@ -23,9 +23,9 @@ const KEPT: [&str; 9] = [
 
 /// The page and its figures. `folder` is where these go, by its name as the page says it, and where those of earlier reports are;
 /// what people have to say about it all is its `account.md`.
-pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
+pub(crate) fn page(all: &[Results], folder: &Path) -> (String, Vec<Figure>) {
     let beside = folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let mut all: Vec<Figure> = Vec::new();
+    let mut figures: Vec<Figure> = Vec::new();
     let mut text = "# Results\n\n".to_string();
     let _ = writeln!(
         text,
@@ -38,6 +38,22 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
     if let Ok(account) = std::fs::read_to_string(folder.join("account.md")) {
         let _ = writeln!(text, "{}\n", account.trim());
     }
+    for results in all {
+        let _ = writeln!(text, "# Protocol `{}`\n", results.protocol);
+        text += &part(results, folder, &beside, &mut figures);
+    }
+    text += "## Commands\n\nEach run by itself; `wmc experiment` starts them in turn.\n\n```sh\n";
+    for (run, _) in all.iter().flat_map(|results| &results.runs) {
+        let until = if run.steps() < run.of { format!(" --until {}", run.steps()) } else { String::new() };
+        let _ = writeln!(text, "{}{until}    # {}: {} of {} decisions", run.command, run.method, run.steps(), run.of);
+    }
+    text += "```\n";
+    (text, figures)
+}
+
+/// Tables and figures of one protocol.
+fn part(results: &Results, folder: &Path, beside: &str, all: &mut Vec<Figure>) -> String {
+    let mut text = String::new();
     text += &returns(results);
     if let Some((head, rows)) = at_equal(results) {
         let head: Vec<&str> = head.iter().map(String::as_str).collect();
@@ -61,20 +77,14 @@ pub(crate) fn page(results: &Results, folder: &Path) -> (String, Vec<Figure>) {
         }
         for (file, caption) in energy::figures(found) {
             let Some(name) = file.strip_suffix(".svg").filter(|name| KEPT.contains(name)) else { continue };
-            let kept = format!("{}-{}-{}-{name}", plain(&run.method), plain(&run.task), run.seed);
+            let kept = format!("{}-{}-{}-{}-{name}", plain(&run.method), plain(&run.task), plain(&run.protocol), run.seed);
             let svg = from.as_ref().map_or(folder.join(format!("{kept}.svg")), |f| f.join("diagnosis").join(file));
             let Ok(svg) = std::fs::read_to_string(svg) else { continue };
             let _ = writeln!(text, "![{name}]({beside}/{kept}.svg)\n\n{caption}\n");
             all.push(Figure { name: kept, caption: caption.to_string(), svg });
         }
     }
-    text += "## Commands\n\nEach run by itself; `wmc experiment` starts them in turn.\n\n```sh\n";
-    for (run, _) in &results.runs {
-        let until = if run.steps() < run.of { format!(" --until {}", run.steps()) } else { String::new() };
-        let _ = writeln!(text, "{}{until}    # {}: {} of {} decisions", run.command, run.method, run.steps(), run.of);
-    }
-    text += "```\n";
-    (text, all)
+    text
 }
 
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
@@ -100,7 +110,7 @@ fn returns(results: &Results) -> String {
         ]
     };
     let head = ["task", "method", "paper", "ours", "area under the curve", "seeds", "decisions", "hours"];
-    let note = "Returns of the last evaluation, rewards averaged over the action repeat; means over seeds with the standard deviation of the sample. \
+    let note = "Returns of the last evaluation; means over seeds with the standard deviation of the sample. \
                 Where runs have come to different decisions there is a row for each, with all runs that came that far. Hours are those of one run.\n\n";
     let areas = areas(results).map_or_else(String::new, |rows| table(&AREAS, &rows));
     format!("## Returns\n\n{note}{}{areas}", table(&head, &results.rows.iter().map(row).collect::<Vec<_>>()))

@@ -25,9 +25,11 @@ use crate::experiment::measured::{Measured, label_of};
 use crate::experiment::summary::{self, Row};
 use crate::figures::Pen;
 
-/// All that a report is made of.
-#[derive(Debug)]
+/// What runs of one protocol showed. Figures under different protocols cannot be compared, so a report has one of these for
+/// each, and no table or figure has runs of two.
+#[derive(Debug, Default)]
 pub(crate) struct Results {
+    pub(crate) protocol: String,
     pub(crate) runs: Vec<(Measured, Option<Paper>)>,
     /// Where each run is; none for those that are known by what was kept of them.
     pub(crate) folders: Vec<Option<PathBuf>>,
@@ -46,21 +48,21 @@ struct Kept {
 }
 
 impl Results {
-    /// Of folders of runs, of folders that have runs in them, or of a file that [`Results::kept`] was written to. A run that comes
+    /// Reads folders of runs, folders that have runs in them, or a file that [`Results::kept`] was written to, by protocol. A run that comes
     /// twice, by what was kept of it and by its folder, counts once: as it came furthest.
-    pub(crate) fn read(paths: &[PathBuf]) -> Result<Results, Error> {
-        let mut results =
-            Results { runs: Vec::new(), folders: Vec::new(), rows: Vec::new(), models: Vec::new(), warnings: Vec::new() };
+    pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Results>, Error> {
+        let mut all: Vec<Results> = Vec::new();
         for path in paths {
             if path.extension().is_some_and(|e| e == "json") {
                 let fail = |reason: String| Error::File { path: path.clone(), reason };
                 let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
                 let kept: Vec<Kept> = serde_json::from_str(&text).map_err(|e| fail(e.to_string()))?;
-                kept.into_iter().for_each(|k| results.add(k.measured, k.paper, None));
+                kept.into_iter().for_each(|k| under(&mut all, &k.measured.protocol).add(k.measured, k.paper, None));
                 continue;
             }
             for folder in runs_in(path) {
                 let (measured, warning) = Measured::read(&folder)?;
+                let results = under(&mut all, &measured.protocol);
                 results.warnings.extend(warning);
                 if !results.models.iter().any(|(method, _)| *method == measured.method) {
                     results.models.push((measured.method.clone(), Run::open(&folder)?));
@@ -68,8 +70,8 @@ impl Results {
                 results.add(measured, label_of(&folder).map(|label| label.paper), Some(folder));
             }
         }
-        results.rows = summary::rows(&results.runs);
-        Ok(results)
+        all.iter_mut().for_each(|results| results.rows = summary::rows(&results.runs));
+        Ok(all)
     }
 
     fn add(&mut self, measured: Measured, paper: Option<Paper>, folder: Option<PathBuf>) {
@@ -88,9 +90,9 @@ impl Results {
     }
 
     /// What is needed to write the same tables again, as JSON.
-    pub(crate) fn kept(&self) -> String {
-        let kept: Vec<Kept> =
-            self.runs.iter().map(|(measured, paper)| Kept { measured: measured.clone(), paper: paper.clone() }).collect();
+    pub(crate) fn kept(all: &[Results]) -> String {
+        let runs = all.iter().flat_map(|results| &results.runs);
+        let kept: Vec<Kept> = runs.map(|(measured, paper)| Kept { measured: measured.clone(), paper: paper.clone() }).collect();
         // A record of texts and numbers always has a JSON form.
         serde_json::to_string_pretty(&kept).expect("results as JSON") + "\n"
     }
@@ -133,6 +135,15 @@ impl Results {
         let further = |other: &Row| other.method == row.method && other.steps > row.steps;
         Pen::new(number, self.of_task(&row.task).any(further))
     }
+}
+
+/// The results of a protocol, which is added where it is new.
+fn under<'r>(all: &'r mut Vec<Results>, protocol: &str) -> &'r mut Results {
+    let place = all.iter().position(|results| results.protocol == protocol).unwrap_or_else(|| {
+        all.push(Results { protocol: protocol.to_string(), ..Results::default() });
+        all.len() - 1
+    });
+    &mut all[place]
 }
 
 /// The folder itself where it is a run, or else those in it.

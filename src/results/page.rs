@@ -14,9 +14,24 @@ use crate::figures::escaped;
 const PAGE: &str = include_str!("page.html");
 
 /// The page, and its figures by themselves.
-pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
+pub(crate) fn page(all: &[Results]) -> (String, Vec<Figure>) {
     let mut body = String::new();
-    let mut all = Vec::new();
+    let mut figures = Vec::new();
+    for results in all {
+        let _ = writeln!(body, "<h2>Protocol: {}</h2>", escaped(&results.protocol));
+        body += &part(results, &mut figures);
+    }
+    let mut methods: Vec<&str> = all.iter().flat_map(Results::methods).collect();
+    methods.sort_unstable();
+    methods.dedup();
+    let runs: usize = all.iter().map(|results| results.runs.len()).sum();
+    let title = format!("{runs} runs of {} methods", methods.len());
+    (PAGE.replace("{{title}}", &escaped(&title)).replace("{{body}}", &body), figures)
+}
+
+/// Tables and figures of one protocol.
+fn part(results: &Results, all: &mut Vec<Figure>) -> String {
+    let mut body = String::new();
     let _ = write!(body, "<h2>Returns</h2>\n{}", returns(results));
     body += &areas(results).map_or_else(String::new, |rows| table(&AREAS, &rows));
     if let Some((head, rows)) = at_equal(results) {
@@ -40,8 +55,7 @@ pub(crate) fn page(results: &Results) -> (String, Vec<Figure>) {
     body += &diagnoses(results);
     body += &models(results);
     body += &runs(results);
-    let title = format!("{} runs of {} methods", results.runs.len(), results.methods().len());
-    (PAGE.replace("{{title}}", &escaped(&title)).replace("{{body}}", &body), all)
+    body
 }
 
 /// A table of text cells.
@@ -90,7 +104,7 @@ fn returns(results: &Results) -> String {
     let rows: Vec<Vec<String>> = results.rows.iter().map(row).collect();
     let head = ["task", "method", "return", "paper", "area under the curve", "seeds", "decisions", "hours"];
     let note = "<p>Means over seeds with the standard deviation of the sample. The return is that of the last evaluation; where runs have come to different decisions there is a row for \
-                each, with all runs that came that far. Rewards are averaged over the action repeat, unless the run says otherwise. The area is the trapezoid of the evaluations' returns over decisions, divided by the decisions.</p>\n";
+                each, with all runs that came that far. The area is the trapezoid of the evaluations' returns over decisions, divided by the decisions.</p>\n";
     table(&head, &rows) + note
 }
 
