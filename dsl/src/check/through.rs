@@ -217,8 +217,22 @@ impl Ctx<'_> {
         let mut expr = e;
         if (value.expr, target) != (of, wrt) {
             expr = self.table.push(Op::Grad { of: value.expr, wrt: target }, node.axes, node.dtype, node.span);
+            self.same_way(e, expr, bound);
         }
         Seen { expr, depends, draws: by.draws || value.draws }
+    }
+
+    /// What is known about how a gradient was taken holds for what it has become at other subscripts.
+    fn same_way(&mut self, grad: ExprId, new: ExprId, bound: &Bound) {
+        if let Some(system) = self.in_place.get(&grad).copied() {
+            self.in_place.insert(new, system);
+        }
+        if let Some(&of) = self.written_out.get(&grad) {
+            // Nothing is this target, so nothing is written out.
+            let nothing = self.table.alias(of, self.table.nodes[of.0 as usize].span);
+            let of = self.written_out(of, bound, &mut Walk::new(nothing, nothing)).expr;
+            self.written_out.insert(new, of);
+        }
     }
 
     /// Whether the equations between the ends of a gradient inside the value lead through the target: then the gradient

@@ -156,6 +156,11 @@ fn a_gradient_by_what_the_target_is_computed_from_is_refused() {
          h[t] = grad(heads(c[t, 0])[1], x[t])
          y[t, i] = grad(sq(c[t, i]) + h[t][i], c[t, i])
          loss w 1.0 = sum i in I { sq(y[t, i]) }",
+        // Behind another gradient, which does not lie on the way.
+        "s[t] = z[t] { q = grad(sq(z[t].p) * softplus(r[t]), z[t].p), p = 2 }
+         x[t] = grad(grad(r[t] * energy(s[t].q, s[t].p), r[t]), s[t].p)
+         y[t] = grad(sum(x[t]), s[t].q)
+         loss w 1.0 = sq(y[t])",
         // Through a recurrence.
         "x[t, 0] = z[t]
          x[t, k+1] = x[t, k] { q = x[t, k].p }  for k in 0..K
