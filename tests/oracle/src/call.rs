@@ -30,6 +30,11 @@ impl<'a> Oracle<'a> {
                     let (value, by) = self.two(args)?;
                     return self.partial(cx, value, by);
                 }
+                "mean" | "sum" | "max" => {
+                    if let Some(value) = self.statistic(cx, &n.text, args) {
+                        return value;
+                    }
+                }
                 "rename" => return self.rename(cx, args),
                 "memory" => return self.remember(cx, args),
                 _ => {}

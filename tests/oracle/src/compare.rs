@@ -137,11 +137,10 @@ fn inputs(model: &dsl::hir::Model, seed: u64, call: &Call, params: &Tensors) -> 
     let program = compiler::run::program(model, call, &given).map_err(|e| format!("{:?}: {e}", call.entry))?;
     for input in &program.inputs {
         let shape: Vec<usize> = input.axes.iter().map(|a| program.size(*a)).collect();
-        if matches!(input.role, Role::Data | Role::Carry) {
+        if matches!(input.role, Role::Data | Role::Carry | Role::Running) {
             let mut t = tensor(seed, &input.name, shape);
             if input.name == "data.first" {
-                // While acting no episode starts: what a start does to the planner is tested elsewhere.
-                t.data.iter_mut().for_each(|x| *x = f64::from(*x < -0.3 && call.entry == Entry::TrainStep));
+                t.data.iter_mut().for_each(|x| *x = f64::from(*x < -0.3));
             }
             given.insert(input.name.clone(), t);
         }
@@ -165,7 +164,7 @@ fn train(file: &dsl::ast::File, model: &dsl::hir::Model, seed: u64, params: &Ten
     let call = Call { entry: Entry::TrainStep, observe: true, double: true, seed, ..Call::default() };
     let given = inputs(model, seed, &call, params)?;
     let have = compiler::run::call(model, &call, &given).map_err(|e| format!("train_step: {e}"))?;
-    let given = given.into_iter().filter(|(n, _)| n.starts_with("data.") || n.starts_with("carry.")).collect();
+    let given = given.into_iter().filter(|(n, _)| !n.starts_with("param.")).collect();
     let mut oracle = Oracle::new(file, &SIZES, given, Some(0)).map_err(said)?;
     let steps = dim(&oracle, "T");
     oracle.steps = Some(steps);
@@ -203,6 +202,11 @@ fn train(file: &dsl::ast::File, model: &dsl::hir::Model, seed: u64, params: &Ten
     let largest = gradients.iter().fold(1e-9, |m: f64, g| m.max(g.3));
     for (path, theirs, mine, size) in gradients {
         report.hold(&format!("grad.{path}"), &[theirs], &[mine], size.max(1e-5 * largest).max(FLOOR));
+    }
+    for name in oracle.running.keys() {
+        let Some(t) = have.get(&format!("next.running.{name}")) else { return Err(format!("no new {name}")) };
+        let mine = oracle.name(&oracle.site(0), name).and_then(|v| v.array()).map_err(said)?;
+        report.hold(&format!("running.{name}"), &t.data, &mine.data.iter().map(Num::real).collect::<Vec<_>>(), FLOOR);
     }
     for (name, t) in have.iter().filter(|(n, _)| n.starts_with("value.")) {
         let mut parts = name["value.".len()..].split('.');
@@ -368,16 +372,26 @@ fn act(
     let call = Call { entry, observe: true, double: true, seed, batch: Some(ENVIRONMENTS), ..Call::default() };
     let given = inputs(model, seed, &call, params)?;
     let have = compiler::run::call(model, &call, &given).map_err(|e| format!("{which}: {e}"))?;
-    let given = given.into_iter().filter(|(n, _)| n.starts_with("data.") || n.starts_with("carry.")).collect();
+    let given = given.into_iter().filter(|(n, _)| !n.starts_with("param.")).collect();
     let oracle = Oracle::new(file, &SIZES, given, None).map_err(said)?;
     for (name, t) in params {
         let numbers = t.data.iter().map(|x| Num::Plain(*x)).collect();
         oracle.weights.borrow_mut().insert(name["param.".len()..].to_string(), numbers);
     }
     let mut mine = Vec::new();
+    let mut kept: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for sample in 0..ENVIRONMENTS {
         let a = oracle.act(which, sample).and_then(|v| v.array()).map_err(said)?;
         mine.extend(a.data.iter().map(Num::real));
+        for (name, a) in oracle.nexts().map_err(said)? {
+            kept.entry(name).or_default().extend(a.data.iter().map(Num::real));
+        }
+    }
+    for (name, mine) in &kept {
+        // A carry exists if something reads it.
+        if let Some(t) = have.get(name) {
+            report.hold(name, &t.data, mine, FLOOR);
+        }
     }
     let Some(action) = have.get("action") else { return Err("no action".into()) };
     report.hold(&format!("act.{which}"), &action.data, &mine, FLOOR);

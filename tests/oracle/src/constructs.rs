@@ -7,7 +7,7 @@ use dsl::ast::{ArgKind, ClauseKind, Equation, Expr, ExprKind, File, Item, Member
 use crate::family::{reads, walk};
 
 /// What every batch of generated models must hold, each in at least 2 % of the models.
-pub const WANTED: [&str; 22] = [
+pub const WANTED: [&str; 28] = [
     "family of several subscripts",
     "copy",
     "constant target",
@@ -30,6 +30,12 @@ pub const WANTED: [&str; 22] = [
     "gradient in a function",
     "gradient by an entry",
     "expression beside a `let` of it",
+    "gradient behind an equation, differentiated again",
+    "running",
+    "if (training)",
+    "batch statistic",
+    "planner carry",
+    "memory that acting reads",
 ];
 
 struct Seen<'a> {
@@ -38,14 +44,28 @@ struct Seen<'a> {
     /// Families whose equations are mere reads or constants.
     constant: BTreeSet<&'a str>,
     ensembles: BTreeSet<&'a str>,
+    /// By family: what its gradients are taken by.
+    targets: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// The family whose equation is being looked at.
+    of: &'a str,
 }
 
 /// The constructs in a file, which must have forgotten its spans (`dsl::ast::erase`).
 pub fn constructs(file: &File) -> BTreeSet<&'static str> {
-    let mut seen = Seen { found: BTreeSet::new(), reads: reads(file), constant: BTreeSet::new(), ensembles: BTreeSet::new() };
+    let mut seen = Seen {
+        found: BTreeSet::new(),
+        reads: reads(file),
+        constant: BTreeSet::new(),
+        ensembles: BTreeSet::new(),
+        targets: BTreeMap::new(),
+        of: "",
+    };
     for item in &file.items {
         match item {
             Item::Planner(p) => {
+                if !p.carries.is_empty() {
+                    seen.found.insert("planner carry");
+                }
                 let before = seen.found.clone();
                 p.equations.iter().for_each(|e| seen.equation(e));
                 if seen.found.contains("gradient of order one") {
@@ -58,6 +78,10 @@ pub fn constructs(file: &File) -> BTreeSet<&'static str> {
                     match &member.kind {
                         MemberKind::Net(n) if n.ensemble.is_some() => {
                             seen.ensembles.insert(&n.name.text);
+                        }
+                        MemberKind::Running { .. } => drop(seen.found.insert("running")),
+                        MemberKind::Planner(p) if p.params.iter().any(|p| p.name.text == "m") => {
+                            seen.found.insert("memory that acting reads");
                         }
                         MemberKind::Memory(m) => {
                             seen.found.insert("memory");
@@ -91,6 +115,12 @@ fn is_call<'a>(e: &'a Expr, name: &str) -> Option<Vec<&'a Expr>> {
     f.as_name().filter(|n| n.text == name).map(|_| args.collect())
 }
 
+fn over_batch(list: &Expr) -> bool {
+    let mut found = false;
+    walk(list, &mut |e| found |= e.as_name().is_some_and(|n| n.text == "B"));
+    found
+}
+
 /// A read of something else, or a constant.
 fn trivial(e: &Expr) -> bool {
     match &e.kind {
@@ -104,6 +134,7 @@ fn trivial(e: &Expr) -> bool {
 impl<'a> Seen<'a> {
     fn equation(&mut self, e: &'a Equation) {
         let name = e.place.name.text.as_str();
+        self.of = name;
         if e.place.indices.len() > 1 {
             self.found.insert("family of several subscripts");
         }
@@ -163,6 +194,14 @@ impl<'a> Seen<'a> {
 
     /// `indices` are those of folds and families around an expression.
     fn expr(&mut self, e: &'a Expr, indices: &[&'a str]) {
+        if let ExprKind::If { .. } = &e.kind {
+            self.found.insert("if (training)");
+        }
+        if let ExprKind::Call(_, args) = &e.kind
+            && args.iter().any(|a| matches!(&a.kind, ArgKind::Named(n, list) if n.text == "over" && over_batch(list)))
+        {
+            self.found.insert("batch statistic");
+        }
         if is_call(e, "sg").is_some() {
             self.found.insert("sg");
         }
@@ -205,6 +244,16 @@ impl<'a> Seen<'a> {
             let mut base = by;
             while let ExprKind::Field(inner, _) | ExprKind::Index(inner, _) = &base.kind {
                 base = inner;
+            }
+            if let Some(v) = base.as_name() {
+                self.targets.entry(self.of).or_default().insert(&v.text);
+                walk(value, &mut |x| {
+                    let inner = x.as_name().and_then(|n| self.targets.get(n.text.as_str()));
+                    let behind = |c: &str| c != v.text && self.reads.get(c).is_some_and(|r| r.contains(&v.text));
+                    if inner.is_some_and(|targets| targets.iter().any(|c| behind(c))) {
+                        self.found.insert("gradient behind an equation, differentiated again");
+                    }
+                });
             }
             if base.as_name().is_some_and(|n| self.constant.contains(n.text.as_str())) {
                 self.found.insert("constant target");

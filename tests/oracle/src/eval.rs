@@ -40,6 +40,13 @@ pub struct Oracle<'a> {
     pub memories: Vec<&'a Memory>,
     pub latents: BTreeMap<&'a str, &'a [dsl::ast::Typed]>,
     pub params: BTreeMap<&'a str, &'a Type>,
+    /// Running values: how they are renewed, and where they start.
+    pub running: BTreeMap<&'a str, (&'a Expr, &'a Expr)>,
+    /// Those that are being renewed, and those that are.
+    pub updating: RefCell<Vec<&'a str>>,
+    pub updated: RefCell<HashMap<&'a str, Array>>,
+    /// Where the planner was last, for its carries.
+    pub planned: RefCell<Option<Cx<'a>>>,
     /// Field, shape, and whether it is a consequence of the action.
     pub data: BTreeMap<&'a str, (&'a Type, bool)>,
     pub action: (&'a str, &'a Type, &'a Expr),
@@ -79,6 +86,10 @@ impl<'a> Oracle<'a> {
             memories: Vec::new(),
             latents: BTreeMap::new(),
             params: BTreeMap::new(),
+            running: BTreeMap::new(),
+            updating: RefCell::default(),
+            updated: RefCell::default(),
+            planned: RefCell::default(),
             data: BTreeMap::new(),
             action: ("", &UNIT, &ZERO),
             given,
@@ -133,6 +144,9 @@ impl<'a> Oracle<'a> {
             }
             MemberKind::Param { decl, .. } => {
                 self.params.insert(&decl.name.text, &decl.ty);
+            }
+            MemberKind::Running { name, value, init } => {
+                self.running.insert(&name.text, (value, init));
             }
             MemberKind::Input(fields) => {
                 for f in fields {
@@ -200,6 +214,9 @@ impl<'a> Oracle<'a> {
                 let axes = self.shape(&self.site(0), ty)?;
                 return Ok(Val::Arr(self.weight(name, axes, None)?));
             }
+            if let Some(value) = self.running_value(name) {
+                return value;
+            }
             if let Some(f) = self.fns.get(name) {
                 return Ok(Val::Fun(Fun::Own(f)));
             }
@@ -216,7 +233,8 @@ impl<'a> Oracle<'a> {
         }
         Ok(match name {
             "true" => Val::number(1.0),
-            "false" | "training" => Val::number(0.0),
+            "false" => Val::number(0.0),
+            "training" => Val::number(f64::from(self.steps.is_some())),
             "pi" => Val::number(std::f64::consts::PI),
             "progress" => Val::number(self.progress),
             "zeros" => Val::Zeros,

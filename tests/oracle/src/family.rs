@@ -129,10 +129,19 @@ impl<'a> Oracle<'a> {
         Err(why)
     }
 
+    /// Whether an episode begins now, while acting.
+    pub fn begins(&self, sample: usize) -> bool {
+        let first = self.given.get("data.first").filter(|_| self.steps.is_none());
+        first.is_some_and(|t| t.data[sample] != 0.0)
+    }
+
     /// What the memory holds before the first step: as given, or its initial values.
     fn carried(&self, name: &str, sample: usize) -> R<Val<'a>> {
         let prefix = format!("carry.{name}.");
         let mut carries = Carries::new();
+        if self.begins(sample) {
+            return Ok(Val::Mem(Rc::new((Array::scalar(Num::ZERO), carries))));
+        }
         for (path, t) in self.given.iter().filter(|(n, _)| n.starts_with(&prefix)) {
             let n: usize = t.shape[1..].iter().product();
             let axes = t.shape[1..].iter().map(|s| self.axis(*s)).collect();

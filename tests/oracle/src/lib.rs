@@ -19,4 +19,5 @@ pub mod number;
 pub mod planner;
 pub mod run;
 pub mod shrink;
+mod statistics;
 pub mod value;

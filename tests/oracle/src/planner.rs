@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use dsl::ast::{Equation, Item, MemberKind, Planner};
 
+use crate::array::Array;
 use crate::eval::Oracle;
+use crate::number::Num;
 use crate::value::*;
 
 fn unknown<T>(what: impl Into<String>) -> R<T> {
@@ -52,6 +54,19 @@ impl<'a> Oracle<'a> {
             let size = self.eval(&Cx { env: env.clone(), visible: false, ..self.site(cx.sample) }, &d.value)?.real()? as usize;
             env = bind(&env, &d.name.text, Val::Axis(self.axis(size)));
         }
+        for carry in &algorithm.carries {
+            let site = Cx { env: env.clone(), visible: false, ..self.site(cx.sample) };
+            let axes = carry.shape.axes.iter().map(|a| self.name(&site, &a.name.text)?.axes()).collect::<R<Vec<_>>>()?.concat();
+            let n: usize = axes.iter().map(|a| a.size).product();
+            let value = match self.given.get(&format!("carry.{}.{}", planner.name.text, carry.name.text)) {
+                Some(t) if !self.begins(cx.sample) => {
+                    let data = t.data[cx.sample * n..(cx.sample + 1) * n].iter().map(|x| Num::Plain(*x)).collect();
+                    Val::Arr(Array { axes, data })
+                }
+                _ => Val::Arr(self.eval(&site, &carry.init)?.array()?.spread(&axes)),
+            };
+            env = bind(&env, &carry.name.text, value);
+        }
         // The runs find the planner's equations and parameters through the scope.
         env = bind(&env, "the planner", Val::Text(planner.name.text.clone()));
         let mut at = &given;
@@ -72,10 +87,20 @@ impl<'a> Oracle<'a> {
         }
         let space = Rc::new(Space { id: planner.name.text.clone(), equations, parent: None });
         let site = Cx { env, space, visible: false, ..cx.clone() };
+        *self.planned.borrow_mut() = Some(site.clone());
         match &algorithm.returns {
             Some(e) => self.eval(&site, e),
             None => unknown("a planner without a result"),
         }
+    }
+
+    /// What the planner that was last asked keeps for the next decision.
+    pub fn nexts(&self) -> R<Vec<(String, Array)>> {
+        let Some(site) = self.planned.borrow().clone() else { return Ok(Vec::new()) };
+        let Some(planner) = self.planner(&site.space.id) else { return Ok(Vec::new()) };
+        let items = self.items.iter().filter_map(|i| if let Item::Planner(p) = i { Some(p) } else { None });
+        let nexts = items.filter(|p| p.name.text == planner.algorithm.name.text).flat_map(|p| &p.nexts);
+        nexts.map(|(n, e)| Ok((format!("next.carry.{}.{}", planner.name.text, n.text), self.eval(&site, e)?.array()?))).collect()
     }
 
     /// `rollout { u[k] = .. }`: the model's equations under these actions.

@@ -28,7 +28,7 @@ impl Writer {
         let result = |run: &str| {
             format!("  return {{ mean = {run}.u[0], std = zeros([A]), sample = {run}.u[horizon-1], score = {run}.score }}\n}}\n")
         };
-        match self.rng.below(6) {
+        match self.rng.below(7) {
             // No gradient: the mean of two runs.
             0 => {
                 text += &format!("  try[n] = {}\n", run("(0.3 * n + 0.1 * k) * ones([A])", "   for n in 0..N"));
@@ -41,6 +41,14 @@ impl Writer {
                 text +=
                     &format!("  up    = start + rate * grad(try.score, start)\n  last  = {}\n", run("take(up, k, over = S)", ""));
                 text += &result("last");
+            }
+            // One step up from what the last decision left.
+            6 => {
+                text += "  carry last: [S, A] = 0.1 * ones([S, A])\n";
+                text += &format!("  start = 0.7 * last + {start}\n  try   = {}\n", run("take(start, k, over = S)", ""));
+                text += "  up    = start + rate * grad(try.score, start)\n";
+                text += &format!("  end   = {}\n  next last = tanh(up)\n", run("take(up, k, over = S)", ""));
+                text += &result("end");
             }
             // Several steps up, in a loop.
             3 => {

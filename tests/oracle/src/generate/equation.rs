@@ -20,7 +20,7 @@ impl Writer {
 
     /// Adds one family.
     pub fn equation(&mut self) {
-        match self.rng.below(20) {
+        match self.rng.below(22) {
             0..=2 => self.plain(),
             3 => self.indexed(),
             4..=6 => self.copy(),
@@ -32,7 +32,9 @@ impl Writer {
             14 | 15 => self.again(),
             16 | 17 => self.rows(),
             18 => self.members(),
-            _ => self.record(),
+            19 => self.record(),
+            20 => self.behind(),
+            _ => self.statistic(),
         }
     }
 
@@ -211,6 +213,52 @@ impl Writer {
             }
         };
         self.finish(name, vec![Sub::Time], Kind::Array(ty), sc, value);
+    }
+
+    /// A gradient by what is computed from a value, differentiated again by that value.
+    fn behind(&mut self) {
+        let (copy, slope, name, mut sc) = (self.fresh("c"), self.fresh("g"), self.fresh("y"), self.scope());
+        let Some(v) = self.leaf(&mut sc, VQ, true) else { return self.slope() };
+        let from = self.rng.pick(&["X", "X", "tanh(X)", "X * r[t]", "0.5 * X"]).replace('X', &v);
+        if from.contains("r[t]") {
+            sc.to = sc.to.min(T - 1);
+            sc.read.push("r".into());
+        }
+        if !sc.read.iter().any(|n| self.families.iter().any(|f| f.name == *n && f.subs.contains(&Sub::Time))) {
+            return self.slope();
+        }
+        self.finish(copy.clone(), vec![Sub::Time], Kind::Array(VQ), sc.clone(), from);
+        sc.read.push(copy.clone());
+        sc.order += 1;
+        let by = format!("{copy}[t]");
+        let (near, far) = (self.scalar(&mut sc, VQ, &by, 1), self.scalar(&mut sc, VQ, &v, 1));
+        self.finish(slope.clone(), vec![Sub::Time], Kind::Array(VQ), sc.clone(), format!("grad({near} * {far}, {by})"));
+        sc.read.push(slope.clone());
+        let near = self.scalar(&mut sc, VQ, &format!("{slope}[t]"), 1);
+        sc.order -= 1;
+        self.finish(name, vec![Sub::Time], Kind::Array(VQ), sc, format!("grad({near}, {v})"));
+    }
+
+    /// A value and a statistic of the batch, of the segment, or a running one.
+    fn statistic(&mut self) {
+        let (name, mut sc) = (self.fresh("b"), self.scope());
+        let Some(x) = self.leaf(&mut sc, VQ, true) else { return self.plain() };
+        if !x.contains("[t]") || x.contains("t, ") {
+            return self.plain();
+        }
+        let over = self.rng.pick(&["[B, t]", "B", "[t]"]).to_string();
+        let op = self.rng.pick(&["mean", "sum", "mean", "max"]).to_string();
+        let value = match self.rng.below(4) {
+            0 => format!("{x} - {op}({x}, over = {over})"),
+            1 => format!("{x} * sg({op}({x}, over = {over}))"),
+            2 => format!("{x} - 0.5 * (if (training) {{ {op}({x}, over = {over}) }} else {{ zeros([Q]) }})"),
+            _ => {
+                let mu = self.fresh("mu");
+                self.members.push(format!("  running {mu} = lerp({mu}, mean({x}, over = [B, t]), 0.2)   init zeros([Q])"));
+                format!("{x} * {mu}")
+            }
+        };
+        self.finish(name, vec![Sub::Time], Kind::Array(VQ), sc, value);
     }
 
     fn place_of(&mut self, sc: &mut Scope, f: &Family) -> Option<String> {

@@ -192,7 +192,13 @@ impl Writer {
             let _ = writeln!(text, "  memory m(z, a) -> [M] = gru(width = 2){reset}");
         }
         let _ = writeln!(text, "  source replay(capacity = 1000) over [B = 2, T = {T}]");
-        text += "  z[t] = encoder(obs[t])\n";
+        text += match self.rng.below(10) {
+            0 => "  running mu = lerp(mu, mean(obs[t], over = [B, t]), 0.1) init zeros([O])\n  z[t] = encoder(obs[t] - mu)\n",
+            1 => {
+                "  running mu = lerp(mu, mean(obs[t], over = [B, t]), 0.1) init zeros([O])\n  z[t] = encoder(obs[t] - (if (training) { mean(obs[t], over = [B, t]) } else { mu }))\n"
+            }
+            _ => "  z[t] = encoder(obs[t])\n",
+        };
         text += &body;
         text += "  optimizer main = adam(lr = 1e-3) on all\n  train { steps = 1000 }\n}\n";
         text
