@@ -4,7 +4,10 @@
 //! these limits before anything is allocated, so that reading a small file can neither exhaust the memory nor
 //! keep the processor busy for ever.
 
+use dsl::source::Span;
+
 use crate::ir::{self, Op};
+use crate::lower::LowerError;
 use crate::memory::{self, TooLarge};
 
 /// Numbers of all buffers together, and the longest distance in an array: 4 TiB of memory.
@@ -48,8 +51,9 @@ pub fn fits(bytes: u64) -> Result<(), String> {
     Err(refused.to_string())
 }
 
-/// Refuses to interpret a graph program whose arrays the machine has no room for, or that would take hours.
-pub fn interpreted(program: &ir::Program) -> Result<(), String> {
+/// Refuses to interpret a graph program whose arrays the machine has no room for, or that would take hours. The memory comes
+/// first: who has too little of it can do something about that.
+pub fn interpreted(program: &ir::Program) -> Result<(), LowerError> {
     let graph = &program.graph;
     let entries = |axes: &[ir::AxisId]| axes.iter().fold(1u64, |n, axis| n.saturating_mul(program.size(*axis) as u64));
     let mut needed = vec![false; graph.nodes.len()];
@@ -68,10 +72,13 @@ pub fn interpreted(program: &ir::Program) -> Result<(), String> {
         largest = largest.max(made);
         work = work.saturating_add(made.saturating_mul(summed)).saturating_add(read);
     }
-    if work > INTERPRETED {
-        return Err(format!("its initial values take {work} operations, more than {INTERPRETED}"));
-    }
     let kept = graph.results.iter().map(|result| entries(graph.axes(*result))).fold(0, u64::saturating_add);
     // An operation's operands and its value are there at once.
-    fits(largest.saturating_mul(3).saturating_add(kept).saturating_mul(size_of::<f64>() as u64))
+    let bytes = largest.saturating_mul(3).saturating_add(kept).saturating_mul(size_of::<f64>() as u64);
+    memory::reserve(&format!("`{}`", program.name), bytes, Vec::new).map(drop)?;
+    if work > INTERPRETED {
+        let what = format!("the initial values take {work} operations, more than {INTERPRETED}");
+        return Err(LowerError::Unsupported { what, span: Span::default() });
+    }
+    Ok(())
 }

@@ -117,6 +117,7 @@ impl CallError {
     pub fn too_large(&self) -> Option<&TooLarge> {
         match self {
             CallError::TooLarge(refused)
+            | CallError::Lower(LowerError::TooLarge(refused))
             | CallError::Fuse(FuseError::TooLarge(refused))
             | CallError::Device(DeviceError::TooLarge(refused)) => Some(refused),
             _ => None,
@@ -339,7 +340,11 @@ pub fn initial(model: &Model, seed: u64) -> Result<Tensors, CallError> {
 
 /// Initial values whose names have a prefix: `carry.` for what acting starts with. The model may be somebody else's.
 pub fn initial_with(model: &Model, seed: u64, prefix: &str) -> Result<Tensors, CallError> {
-    let mut program = lower::lower_untrusted(model, Entry::Init, Options::default())?;
+    let mut program = lower::lower_untrusted(model, Entry::Init, Options::default()).or_else(|error| match error {
+        // The refusal that names the largest arrays and their lines, where it is one.
+        LowerError::TooLarge(_) => check_initial(model).and(Err(CallError::from(error))),
+        other => Err(other.into()),
+    })?;
     let wanted: Vec<bool> = program.outputs.iter().map(|o| o.name.starts_with(prefix)).collect();
     let mut kept = wanted.iter();
     program.outputs.retain(|_| kept.next() == Some(&true));

@@ -91,7 +91,11 @@ impl Lower<'_> {
                     }
                 }
                 return match result {
-                    None => g.constant(1.0, span),
+                    // One at every point of `a`, and not a plain constant: a gradient by `a` is zero, not missing.
+                    None => {
+                        let never = g.less(a, a, span);
+                        g.not(never, span)
+                    }
                     Some(r) if n < 0.0 => g.recip(r, span),
                     Some(r) => r,
                 };

@@ -45,6 +45,7 @@ use dsl::hir::{self, Model, VarId};
 use dsl::source::Span;
 
 use crate::ir::{AxisId, Graph, Op, Program, Role, ValueId};
+use crate::memory::TooLarge;
 pub use act::FIRST;
 use family::Families;
 use frame::Frame;
@@ -124,6 +125,8 @@ pub enum LowerError {
     Batch { model: String, name: String, declared: usize, given: usize, span: Span },
     #[error("[E0703] an array of `{entry}` has more entries than can be counted")]
     Uncountable { entry: &'static str, span: Span },
+    #[error(transparent)]
+    TooLarge(#[from] Box<TooLarge>),
     #[error("`{model}` has no {entry}: {why}")]
     NoEntry { model: String, entry: &'static str, why: &'static str },
 }
@@ -142,7 +145,7 @@ pub fn lower_untrusted(model: &Model, entry: Entry, options: Options) -> Result<
     let invalid =
         |what: String, span| LowerError::Unsupported { what: format!("the model does not hold together: {what}"), span };
     crate::ir::verify::verify(&program).map_err(|e| invalid(e.to_string(), e.span))?;
-    crate::budget::interpreted(&program).map_err(|what| invalid(what, Span::default()))?;
+    crate::budget::interpreted(&program)?;
     Ok(program)
 }
 

@@ -19,6 +19,12 @@ impl Ctx<'_> {
         // Axes without a text of their own come last and are reported at the model's name.
         let others = (0..self.table.axes.len() as u32).map(|id| (crate::hir::AxisId(id), model));
         let all: Vec<_> = dims.chain(params).chain(others).collect();
+        if let Some((axis, span)) = all.iter().find(|(axis, _)| self.table.size(*axis).value().is_some_and(|n| n < 0)) {
+            let message = format!("`{}` would have the size {}", self.table.name(*axis), self.table.size(*axis));
+            let help = "a size is zero or more";
+            self.report(Diagnostic::new(Code::BadSetting, *span, message).help(help));
+            return;
+        }
         let too_large = all.into_iter().find(|(axis, _)| self.table.size(*axis).value().is_some_and(|n| n > MAX_SIZE));
         if let Some((axis, span)) = too_large {
             let (name, size) = (self.table.name(axis), self.table.size(axis).to_string());

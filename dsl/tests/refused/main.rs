@@ -24,6 +24,11 @@ fn told(checked: &Checked) -> String {
 
 /// Members for `model Mine extends Tiny`: the code of the wrong ones, and right ones.
 const CASES: &[(&str, &str, &str)] = &[
+    (
+        "E0507",
+        "latent y { x: [Y = -1] }\n net more(z) -> y = mlp([4], silu)\n loss x 1.0 = sq(more(z[t]))",
+        "latent y { x: [Y = 1] }\n net more(z) -> y = mlp([4], silu)\n loss x 1.0 = sq(more(z[t]))",
+    ),
     ("E0301", "loss x 1.0 = take(z[t].q, 99, over = Q)", "loss x 1.0 = take(z[t].q, 3, over = Q)"),
     ("E0301", "loss x 1.0 = take(z[t].q, 0 - 1, over = Q)", "loss x 1.0 = take(z[t].q, 0, over = Q)"),
     ("E0301", "loss x 1.0 = take(zeros([N = 0]), sum(obs[t]), over = N)", "loss x 1.0 = take(z[t].q, sum(obs[t]), over = Q)"),

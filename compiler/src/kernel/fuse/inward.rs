@@ -10,7 +10,7 @@
 //! }                                   }
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::super::access::Access;
 use super::super::{Base, Copy, Local, LocalId, LoopId, Map, Mode, Stmt, Store, View};
@@ -20,14 +20,20 @@ const LARGE: usize = super::CARRIED;
 
 /// Moves what can be moved; arrays that hold one step instead of all become shorter.
 pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local]) {
+    let large = |stmt: &Stmt| large_target(stmt, locals).is_some() || large_source(stmt, locals).is_some();
+    if !body.iter().any(large) {
+        return;
+    }
+    let mut users = Users::of(body);
     let mut at = body.len();
     // Backwards, so that what only another moved statement reads can follow it.
     while at > 0 {
         at -= 1;
         if let Some(array) = large_target(&body[at], locals)
-            && let Some(into) = reader(body, at, array)
-            && can_precede(body, at, into)
+            && let Some(into) = reader(body, at, array, &users)
+            && can_precede(body, at, into, &users)
         {
+            users.merge(&body[at], at, into);
             let moved = body.remove(at);
             let Stmt::Loop { id, body: inside, .. } = &mut body[into - 1] else { unreachable!("it is a loop") };
             let arrays = targets(&moved);
@@ -37,8 +43,9 @@ pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local]) {
     }
     let mut at = 0;
     while at < body.len() {
-        match large_source(&body[at], locals).and_then(|array| writer(body, at, array)) {
+        match large_source(&body[at], locals).and_then(|array| writer(body, at, array, &users)) {
             Some(from) => {
+                users.merge(&body[at], at, from);
                 let moved = body.remove(at);
                 let Stmt::Copy(Copy { from: View { base: Base::Local(array), .. }, .. }) = moved else { unreachable!("a copy") };
                 let Stmt::Loop { id, body: inside, .. } = &mut body[from] else { unreachable!("it is a loop") };
@@ -48,6 +55,47 @@ pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local]) {
             None => at += 1,
         }
     }
+}
+
+/// The statements of a body by the arrays that they touch, so that no search passes the whole body.
+struct Users {
+    /// Statements keep their first number when others are moved; these are the numbers of those still there, in order.
+    numbers: Vec<usize>,
+    by_base: HashMap<Base, BTreeSet<usize>>,
+}
+
+impl Users {
+    fn of(body: &[Stmt]) -> Users {
+        let mut by_base: HashMap<Base, BTreeSet<usize>> = HashMap::new();
+        for (number, stmt) in body.iter().enumerate() {
+            for base in bases(stmt) {
+                by_base.entry(base).or_default().insert(number);
+            }
+        }
+        Users { numbers: (0..body.len()).collect(), by_base }
+    }
+
+    /// Where in the body the statements are that touch an array, in order.
+    fn places(&self, base: Base) -> impl Iterator<Item = usize> {
+        self.by_base.get(&base).into_iter().flatten().filter_map(|number| self.numbers.binary_search(number).ok())
+    }
+
+    /// The statement at `at` becomes a part of the one at `into`.
+    fn merge(&mut self, stmt: &Stmt, at: usize, into: usize) {
+        let (gone, host) = (self.numbers[at], self.numbers[into]);
+        for base in bases(stmt) {
+            let users = self.by_base.entry(base).or_default();
+            users.remove(&gone);
+            users.insert(host);
+        }
+        self.numbers.remove(at);
+    }
+}
+
+fn bases(stmt: &Stmt) -> Vec<Base> {
+    let mut found = Vec::new();
+    stmt.each(&mut |stmt| found.extend(stmt.accesses().iter().map(|a| a.view.base)));
+    found
 }
 
 fn targets(stmt: &Stmt) -> Vec<LocalId> {
@@ -80,21 +128,24 @@ fn large_source(stmt: &Stmt, locals: &[Local]) -> Option<LocalId> {
 }
 
 /// The only statement behind that reads an array, if it is a loop.
-fn reader(body: &[Stmt], at: usize, array: LocalId) -> Option<usize> {
-    let touching = |i: &usize| touches(&body[*i], Base::Local(array), |_| true);
-    let mut others = (0..body.len()).filter(|i| *i != at).filter(touching);
+fn reader(body: &[Stmt], at: usize, array: LocalId, users: &Users) -> Option<usize> {
+    let mut others = users.places(Base::Local(array)).filter(|i| *i != at);
     let into = others.next().filter(|into| *into > at && matches!(body[*into], Stmt::Loop { .. }))?;
     others.next().is_none().then_some(into)
 }
 
 /// Whether a statement may be done step by step in a loop behind it.
-fn can_precede(body: &[Stmt], at: usize, into: usize) -> bool {
+fn can_precede(body: &[Stmt], at: usize, into: usize, users: &Users) -> bool {
     let Stmt::Loop { id, count, .. } = &body[into] else { return false };
     let accesses = body[at].accesses();
     let made = targets(&body[at]);
     let steps = accesses.iter().all(|a| a.dims.first() == Some(count));
-    let alone = made.iter().enumerate().all(|(i, array)| !made[..i].contains(array) && reader(body, at, *array) == Some(into));
-    let stays = |a: &Access<'_>| !body[at + 1..].iter().any(|stmt| touches(stmt, a.view.base, |other| other.role.writes()));
+    let alone =
+        made.iter().enumerate().all(|(i, array)| !made[..i].contains(array) && reader(body, at, *array, users) == Some(into));
+    let stays = |a: &Access<'_>| {
+        let mut behind = users.places(a.view.base).filter(|i| *i > at);
+        !behind.any(|i| touches(&body[i], a.view.base, |other| other.role.writes()))
+    };
     steps
         && alone
         && accesses.iter().filter(|a| a.role.reads()).all(stays)
@@ -107,9 +158,9 @@ fn can_precede(body: &[Stmt], at: usize, into: usize) -> bool {
 }
 
 /// The loop before that alone writes an array, and may give it out step by step.
-fn writer(body: &[Stmt], at: usize, array: LocalId) -> Option<usize> {
+fn writer(body: &[Stmt], at: usize, array: LocalId, users: &Users) -> Option<usize> {
     let Stmt::Copy(copy) = &body[at] else { return None };
-    let mut others = (0..body.len()).filter(|i| *i != at).filter(|i| touches(&body[*i], Base::Local(array), |_| true));
+    let mut others = users.places(Base::Local(array)).filter(|i| *i != at);
     let from = others.next().filter(|from| *from < at && others.next().is_none())?;
     let Stmt::Loop { id, count, .. } = &body[from] else { return None };
     let step = *copy.from.strides.first()?;
@@ -117,7 +168,7 @@ fn writer(body: &[Stmt], at: usize, array: LocalId) -> Option<usize> {
         && copy.from.loops.is_empty()
         && extent(&copy.dims[1..], &copy.from.strides[1..]) + copy.from.offset < step
         && only_steps(&body[from], copy.from.base, *id, step, |_| true)
-        && !body[from..at].iter().any(|stmt| touches(stmt, copy.to.base, |_| true));
+        && !users.places(copy.to.base).any(|i| (from..at).contains(&i));
     fits.then_some(from)
 }
 
