@@ -555,3 +555,65 @@ fn any_model_as_cuda() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A gather and a scatter by the numbers of an input, which need not name entries: 3 of each in every row of `places`.
+fn picked(rows: usize) -> Program {
+    let text = format!(
+        "program p
+        buffer %0 x: input {}
+        buffer %1 places: input {}
+        buffer %2 y: output {}
+        buffer %3 z: output {}
+        input %0, %1
+        output %2, %3
+        steps {{
+          launch {{
+            tile picked rows [{rows}] arena 10 {{
+              local $0: 3 @ 0
+              local $1: 3 @ 3
+              local $2: 4 @ 6
+              copy [3]: $0[1] = %1[1] rows [3]
+              gather [3] size 3 stride 2: $1[1] = %0@1[0] rows [6] at $0[1]
+              map [4] {{
+                r0 = const 0.5
+                store $2[1] = r0
+              }}
+              scatter [3] size 3 stride 1: $2@1[0] += $0[1] at $0[1]
+              copy [3]: %2[1] rows [3] = $1[1]
+              copy [4]: %3[1] rows [4] = $2[1]
+            }}
+          }}
+        }}",
+        6 * rows,
+        3 * rows,
+        3 * rows,
+        4 * rows,
+    );
+    text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// The rule of `tests/indices.rs` in emitted code: an index names the nearest entry, halves upwards. One that names none
+/// reads NaN, and adds nothing.
+#[test]
+fn indices_that_name_no_entry() {
+    const PLACES: [f32; 15] =
+        [0.0, 2.0, 3.0, 99.0, -1.0, -7.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.4, 1.5, -0.25, -0.75, 2.75, 1e30];
+    let rows = PLACES.len() / 3;
+    let program = picked(rows);
+    let x: Vec<f32> = (0..6 * rows).map(|i| i as f32).collect();
+    let emitted = cuda(&program, &Limits { processors: 2, ..Limits::default() });
+    let (found, findings) = run("indices", &emitted, &[x.clone(), PLACES.to_vec()], Clock { seed: 0, step: 0 }, true);
+    assert!(findings.is_empty(), "{findings:?}");
+    let mut sums = vec![0.5; 4 * rows];
+    for (i, place) in PLACES.into_iter().enumerate() {
+        let nearest = (place + 0.5).floor();
+        let named = (0.0..3.0).contains(&nearest).then_some(nearest as usize);
+        let read = named.map_or(f32::NAN, |entry| x[6 * (i / 3) + 1 + 2 * entry]);
+        let same = found[0][i] == read || found[0][i].is_nan() && read.is_nan();
+        assert!(same, "place {place}: {} for {read}", found[0][i]);
+        if let Some(entry) = named {
+            sums[4 * (i / 3) + 1 + entry] += place;
+        }
+    }
+    assert_eq!(found[1], sums);
+}

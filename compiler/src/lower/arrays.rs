@@ -6,6 +6,9 @@ use crate::ir::{AxisId, Composite, Op, Reduction, ValueId};
 use dsl::hir::{self, ExprId, Index, ReduceOp};
 use dsl::source::Span;
 
+/// Entries of an axis whose product is written out factor by factor.
+const UNROLLED: usize = 32;
+
 impl Lower<'_> {
     /// The value with at least these axes.
     pub(super) fn ensure(&mut self, v: ValueId, axes: &[AxisId], span: Span) -> ValueId {
@@ -46,23 +49,48 @@ impl Lower<'_> {
                 v
             }
             ReduceOp::Prod => {
-                let mut v = v;
-                for axis in have {
-                    let n = self.program.size(axis);
-                    let mut product = self.graph().constant(1.0, span);
-                    for i in 0..n {
-                        let part = self.first(v, axis, i, span);
-                        product = self.graph().mul(product, part, span);
-                    }
-                    v = product;
-                }
-                let once = v;
-                for _ in 1..(n_missing as usize) {
-                    v = self.graph().mul(v, once, span);
-                }
-                v
+                let product = have.into_iter().fold(v, |v, axis| self.product(v, axis, span));
+                self.whole_power(product, self.program.len(&missing), span)
             }
         }
+    }
+
+    /// The product along an axis. A long one is halved until it is short, so that the graph grows with its logarithm.
+    fn product(&mut self, mut v: ValueId, mut axis: AxisId, span: Span) -> ValueId {
+        let mut product = self.graph().constant(1.0, span);
+        while self.program.size(axis) > UNROLLED {
+            let size = self.program.size(axis);
+            if size % 2 == 1 {
+                let last = self.first(v, axis, size - 1, span);
+                product = self.graph().mul(product, last, span);
+            }
+            let half = self.program.new_axis("half", size / 2);
+            let (low, high) = (self.graph().slice(v, axis, 0, half, span), self.graph().slice(v, axis, size / 2, half, span));
+            (v, axis) = (self.graph().mul(low, high, span), half);
+        }
+        for i in 0..self.program.size(axis) {
+            let part = self.first(v, axis, i, span);
+            product = self.graph().mul(product, part, span);
+        }
+        product
+    }
+
+    /// `v` to the power of a count, by squaring.
+    fn whole_power(&mut self, v: ValueId, count: usize, span: Span) -> ValueId {
+        if count == 0 {
+            return self.graph().constant(1.0, span);
+        }
+        let (mut left, mut square, mut result) = (count, v, None);
+        while left > 0 {
+            if left % 2 == 1 {
+                result = Some(result.map_or(square, |r| self.graph().mul(r, square, span)));
+            }
+            left /= 2;
+            if left > 0 {
+                square = self.graph().mul(square, square, span);
+            }
+        }
+        result.unwrap_or(v)
     }
 
     pub(super) fn concat(

@@ -114,7 +114,7 @@ fn three_hundred() {
     let (count, wrong) = run(0, 300, 600, 2);
     report(&count, &wrong);
     // A generator that produces nothing to compare would pass for ever.
-    assert!(count.texts == 300 && count.clean >= 60 && count.compared >= 60, "{count:?}");
+    assert!(count.texts == 300 && count.clean >= 60 && count.compared >= 40, "{count:?}");
 }
 
 /// Every model in which the fuzzer once found a fault, at all entry points. They are also seeds of mutants.

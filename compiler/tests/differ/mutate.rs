@@ -34,10 +34,10 @@ pub(crate) fn mutate(rng: &mut Rng, text: &str, models: &[Model]) -> String {
 const SIZES: [u64; 24] =
     [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 257, 1000, 65_537, 1 << 24, (1 << 31) - 1, 1 << 31, 1 << 40];
 
-/// Every third mutant has another size for one dim of its model.
+/// Every fifth mutant has another size for one dim of its model.
 pub(crate) fn size(rng: &mut Rng, models: &[Model]) -> Option<(String, u64)> {
     let dims: Vec<&str> = models.iter().flat_map(|m| &m.dims).map(|d| d.name.as_str()).collect();
-    let chosen = rng.one_in(3) && !dims.is_empty();
+    let chosen = rng.one_in(5) && !dims.is_empty();
     chosen.then(|| (dims[rng.below(dims.len())].to_string(), rng.pick(&SIZES)))
 }
 
