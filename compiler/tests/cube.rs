@@ -601,7 +601,9 @@ fn indices_that_name_no_entry() {
     let rows = PLACES.len() / 3;
     let program = picked(rows);
     let x: Vec<f32> = (0..6 * rows).map(|i| i as f32).collect();
-    let emitted = cuda(&program, &Limits { processors: 2, ..Limits::default() });
+    let limits =
+        Limits { processors: 2, shared_bytes: 48 << 10, units: 64, plane: 32, precision: Precision::F32, sums: Sums::Ordered };
+    let emitted = cuda(&program, &limits);
     let (found, findings) = run("indices", &emitted, &[x.clone(), PLACES.to_vec()], Clock { seed: 0, step: 0 }, true);
     assert!(findings.is_empty(), "{findings:?}");
     let mut sums = vec![0.5; 4 * rows];
