@@ -8,6 +8,14 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{Dtype, Index, Op};
 use crate::source::Span;
 
+/// Functions of other libraries that the language does not have, and the way out.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("cumsum", "write the running sum as an equation: `c[k+1] = c[k] + x[k]`"),
+    ("cumprod", "write the running product as an equation: `c[k+1] = c[k] * x[k]`"),
+    ("erf", "the language has no `erf`: write an approximation as a `fn`, of `exp` and `tanh`"),
+    ("lgamma", "the language has no `lgamma`: write an approximation as a `fn`, of `log`"),
+];
+
 impl<'a> Ctx<'a> {
     pub(super) fn lookup(&mut self, name: &Ident, env: &Env<'a>) -> Value<'a> {
         let text = name.text.as_str();
@@ -77,8 +85,11 @@ impl<'a> Ctx<'a> {
         known.extend(self.site.vars.iter().map(|(n, _)| n.clone()));
         known.extend(self.program.names(env.file()).map(str::to_string));
         known.extend(Builtin::ALL.iter().map(|b| b.name().to_string()));
-        let mut d = Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing called `{}` here", name.text))
-            .suggest(&name.text, known.iter().map(String::as_str));
+        let d = Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing called `{}` here", name.text));
+        let mut d = match ELSEWHERE.iter().find(|(word, _)| *word == name.text) {
+            Some((_, instead)) => d.help(*instead),
+            None => d.suggest(&name.text, known.iter().map(String::as_str)),
+        };
         if d.helps.is_empty() && matches!(name.text.as_str(), "i" | "j" | "k" | "l" | "n" | "t") {
             d = d.help(format!("an index needs a range: `for {} in 0..T`, or a subscript on the left", name.text));
         }

@@ -59,7 +59,7 @@ impl<'a> Ctx<'a> {
         let (Some(x), Some(y)) = (self.as_tensor(a, l.span), self.as_tensor(b, r.span)) else { return Value::Error };
         match self.table.binary(hir_op(op), x, y, span) {
             Some(e) => Value::tensor(e),
-            None => self.misaligned((x, l), (y, r)),
+            None => self.misaligned(op, (x, l), (y, r)),
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    fn misaligned(&mut self, (x, l): (ExprId, &'a Expr), (y, r): (ExprId, &'a Expr)) -> Value<'a> {
+    fn misaligned(&mut self, op: Bin, (x, l): (ExprId, &'a Expr), (y, r): (ExprId, &'a Expr)) -> Value<'a> {
         let (a, b) = (self.table.axes_of(x).to_vec(), self.table.axes_of(y).to_vec());
         let hint = self.grad_hint(l, r, &b).or_else(|| self.grad_hint(r, l, &a));
         if self.is_doubtful(x) || self.is_doubtful(y) {
@@ -146,7 +146,14 @@ impl<'a> Ctx<'a> {
             None if a.iter().any(|x| b.contains(x)) => {
                 d.help("one side's axes must contain the other's; sum or rename the axis that is too many")
             }
-            None => d.help("for every pair of entries, write `outer(a, b)`; to sum over a shared axis, `a @ b`"),
+            None if op == Bin::Mul => {
+                d.help("for every pair of entries, write `outer(a, b)`; to sum over a shared axis, `a @ b`")
+            }
+            // `outer` multiplies: for any other operation on pairs it spreads one side.
+            None => {
+                let other: Vec<&str> = b.iter().map(|axis| self.table.name(*axis)).collect();
+                d.help(format!("for every pair of entries, spread one side: `outer(a, ones([{}]))`", other.join(", ")))
+            }
         });
         Value::Error
     }

@@ -7,7 +7,7 @@ use super::Ctx;
 use super::builtins::Builtin;
 use super::call::Arg;
 use super::value::{Callable, Env, Value};
-use crate::ast::Expr;
+use crate::ast::{Expr, ExprKind};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{Dtype, Op};
 use crate::source::Span;
@@ -55,10 +55,14 @@ impl<'a> Ctx<'a> {
                 if self.needs_task(&c, cond.span) {
                     return Value::Error;
                 }
-                self.report(
-                    Diagnostic::new(Code::NotStatic, cond.span, "the condition of an `if` must be known when compiling")
-                        .help("to choose entry by entry while the model runs, write `select(condition, one, other)`"),
-                );
+                let d = Diagnostic::new(Code::NotStatic, cond.span, "the condition of an `if` must be known when compiling");
+                self.report(match &cond.kind {
+                    // A setting of a block of the prelude: an array got there by its place among the arguments.
+                    ExprKind::Name(_) if crate::prelude::holds(cond.span.file) => d
+                        .help("an array was passed for a setting that is true or false: name settings, as in `linear(x, bias = false)`")
+                        .help("two inputs become one with `concat([a, b], N)`"),
+                    _ => d.help("to choose entry by entry while the model runs, write `select(condition, one, other)`"),
+                });
                 Value::Error
             }
             other => {

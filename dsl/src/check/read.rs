@@ -33,6 +33,8 @@ impl<'a> Ctx<'a> {
                     _ => (*["t", "t, k", "i, n, k"].get(want.saturating_sub(1)).unwrap_or(&"..")).to_string(),
                 };
                 d = d.help(format!("say at which step: `{name}[{shown}]`"));
+            } else if want == 0 {
+                d = d.help(format!("for one entry of an axis, write `take({name}, place, over = AXIS)`"));
             }
             self.report(d);
             return Value::Error;

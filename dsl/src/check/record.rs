@@ -86,6 +86,9 @@ impl<'a> Ctx<'a> {
                         self.latents[*i].name, self.latents[*i].name
                     ));
                 }
+                if matches!(other, Value::Tensor(_)) && field.text == "T" {
+                    d = d.help("axes have names, so nothing is transposed: `a @ b` sums over the axes that both have");
+                }
                 self.report(d);
                 Value::Error
             }

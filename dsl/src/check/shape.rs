@@ -358,9 +358,11 @@ impl<'a> Ctx<'a> {
             }
             Value::Error => None,
             other => {
-                let d = Diagnostic::new(Code::WrongKind, span, format!("axes are wanted here, and this is {}", other.describe()))
-                    .help("write them in brackets: `[Q, A]`");
-                self.report(d);
+                let d = Diagnostic::new(Code::WrongKind, span, format!("axes are wanted here, and this is {}", other.describe()));
+                self.report(match other {
+                    Value::Num(n) => d.help(format!("an axis has a name: `[S = {n}]`")),
+                    _ => d.help("write them in brackets: `[Q, A]`"),
+                });
                 None
             }
         }

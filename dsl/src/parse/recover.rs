@@ -301,6 +301,10 @@ fn hint(before: Option<&str>, found: &str, after: Option<&str>, expected: &[Stri
         (Some("and"), ..) | (_, "and", _) => "`and` is written `&&`",
         (Some("or"), ..) | (_, "or", _) => "`or` is written `||`",
         (Some("not"), ..) | (_, "not", _) => "`not` is written `!`",
+        (_, "for", _) if wanted("a statement") => "a loop in a body is written `stack i in 0..3 { .. }`",
+        (Some("["), size, Some("]")) if wanted("a name") && size.bytes().all(|b| b.is_ascii_digit()) => {
+            return Some(format!("an axis has a name: `[S = {size}]`"));
+        }
         (_, "let", _) => "`let` stands inside functions; a model has `const`, `schedule` and equations",
         (_, "return", _) => "`return` stands inside functions; a model has equations",
         (_, "~", _) if wanted("`=`") => "only an equation draws: write `x[t] ~ ..` there, and use `x[t]` here",

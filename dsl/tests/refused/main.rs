@@ -24,6 +24,18 @@ fn told(checked: &Checked) -> String {
 
 /// Members for `model Mine extends Tiny`: the code of the wrong ones, and right ones.
 const CASES: &[(&str, &str, &str)] = &[
+    // Each right text is what the help says.
+    (
+        "E0203",
+        "loss x 1.0 = sum(select(z[t].q > z[t].c, 1, 0)) + sq(z[t])",
+        "loss x 1.0 = sum(select(outer(z[t].q, ones([C])) > z[t].c, 1, 0)) + sq(z[t])",
+    ),
+    ("E0210", "loss x 1.0 = sq(z[t]) + sum(zeros([3]))", "loss x 1.0 = sq(z[t]) + sum(zeros([S = 3]))"),
+    (
+        "E0305",
+        "up = ones([Q])\n loss x 1.0 = sq(z[t]) + (sum k in Q { up[k] })",
+        "up = ones([Q])\n loss x 1.0 = sq(z[t]) + (sum k in Q { take(up, k, over = Q) })",
+    ),
     (
         "E0507",
         "latent y { x: [Y = -1] }\n net more(z) -> y = mlp([4], silu)\n loss x 1.0 = sq(more(z[t]))",
