@@ -76,6 +76,8 @@ struct Walk {
     /// Families that are being written out, outermost first, each with where its subscript stands.
     open: Vec<(FamilyId, Vec<Index>)>,
     memo: HashMap<(ExprId, Bound), Seen>,
+    /// An equation on the way reads another part of the value that the target is a part of.
+    beside: bool,
     found: Through,
     /// How far reads of the target's family are from it, each with the families that were open there.
     distances: Vec<(Vec<FamilyId>, Vec<i64>)>,
@@ -96,7 +98,7 @@ impl Ctx<'_> {
         }
         walk.found.value = seen.depends.then_some(seen.expr);
         let apart = walk.scattered || walk.distances.iter().any(|(_, along)| !along.is_empty());
-        if seen.depends && walk.found.blocked.is_some() && !walk.found.refused && !apart {
+        if seen.depends && walk.found.blocked.is_some() && !walk.found.refused && !apart && !walk.beside {
             return Through { value: Some(of), in_place: true, gathered: walk.found.gathered, ..Through::default() };
         }
         walk.found
@@ -187,19 +189,23 @@ impl Ctx<'_> {
     fn write_out_grad(&mut self, e: ExprId, of: ExprId, wrt: ExprId, bound: &Bound, walk: &mut Walk) -> Seen {
         let node = self.table.nodes[e.0 as usize].clone();
         let by = self.written_out(wrt, bound, walk);
-        if !by.depends && self.passes_target(e, by.expr, bound, walk) {
+        // Variables of gradients around this one stay what they are, so this one must not lie behind them.
+        let around: Vec<ExprId> = walk.pinned.iter().map(|((around, _), _)| *around).filter(|around| *around != wrt).collect();
+        let hidden = by.depends && around.into_iter().any(|around| self.behind(around, wrt, false).contains(&wrt));
+        if hidden || !by.depends && self.passes_target(e, by.expr, bound, walk) {
             let name = match self.table.op(walk.target) {
-                Op::Read { family, .. } => short(&self.systems[self.site.system].families[family.0 as usize].name).to_string(),
+                Op::Read { family, .. } if !hidden => {
+                    format!("`{}`", short(&self.systems[self.site.system].families[family.0 as usize].name))
+                }
                 _ => "the target".to_string(),
             };
-            walk.found.blocked.get_or_insert(format!("a gradient by what `{name}` is computed from"));
+            walk.found.blocked.get_or_insert(format!("a gradient by what {name} is computed from"));
             walk.found.refused = true;
             return Seen { expr: e, depends: true, draws: by.draws };
         }
         let mut target = by.expr;
         let value = if by.depends {
             target = self.table.alias(by.expr, node.span);
-            // Variables of gradients around this one stay what they are.
             walk.pinned.push(((wrt, bound.clone()), Seen { expr: target, ..by }));
             let memo = std::mem::replace(&mut walk.memo, walk.pinned.iter().cloned().collect());
             let value = self.written_out(of, bound, walk);
@@ -259,6 +265,17 @@ impl Ctx<'_> {
         found.value.is_some() || found.blocked.is_some() || found.unfinished.is_some()
     }
 
+    /// Whether an equation is a recurrence.
+    fn reads_itself(&self, family: FamilyId) -> bool {
+        let build = &self.systems[self.site.system];
+        let values = |f: FamilyId| {
+            let defs = build.families[f.0 as usize].defs.iter().map(|def| &build.defs[def.0 as usize]);
+            defs.flat_map(|def| def.values.clone()).collect::<Vec<ExprId>>()
+        };
+        let found = self.table.closure(&values(family), values);
+        found.iter().any(|e| matches!(self.table.op(*e), Op::Read { family: f, .. } if *f == family))
+    }
+
     /// A read of an equation: its value, where that leads to the target.
     fn read_out(&mut self, read: Seen, family: FamilyId, leaf: usize, index: &[Index], walk: &mut Walk) -> Seen {
         let (system, id) = (self.site.system, family.0 as usize);
@@ -268,6 +285,11 @@ impl Ctx<'_> {
         {
             // Another part of the very value that the target is a part of does not depend on it.
             if at == index {
+                // Behind an equation, and computed from the target at other points: only a name tells the two apart.
+                if l != leaf && !walk.open.is_empty() && self.reads_itself(family) {
+                    walk.found.crossed = true;
+                    walk.beside = true;
+                }
                 return read;
             }
             if l == leaf {
@@ -327,6 +349,7 @@ impl Walk {
             found: Through::default(),
             distances: Vec::new(),
             scattered: false,
+            beside: false,
             steps: Vec::new(),
         }
     }

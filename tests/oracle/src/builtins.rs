@@ -2,6 +2,7 @@
 
 use crate::array::{Array, Ax, largest, log_sum_exp, places, total};
 use crate::eval::{Oracle, zip};
+use crate::family::DRAWS;
 use crate::number::Num;
 use crate::value::*;
 
@@ -46,6 +47,7 @@ impl<'a> Oracle<'a> {
                 return Ok(Val::Arr(Array { axes, data }));
             }
             "bounded" => return self.bounded(cx, first),
+            "gaussian" => return self.drawn(cx, first.axes()?),
             "max" if values.len() == 2 => {
                 return zip(first, &values[1], &|a, b| if b.real() > a.real() { b.clone() } else { a.clone() });
             }
@@ -97,6 +99,18 @@ impl<'a> Oracle<'a> {
             .map(|i| if c.data[i].real() != 0.0 { y.data[i].clone() } else { n.data[i].clone() })
             .collect();
         Ok(Val::Arr(Array { axes, data }))
+    }
+
+    /// The draw of an equation over steps, which starts at step 0: for each sample and step, as given.
+    fn drawn(&self, cx: &Cx<'a>, axes: Vec<Ax>) -> R<Val<'a>> {
+        let (Some(name), Some(at)) = (find(&cx.env, DRAWS), find(&cx.env, "t")) else { return unknown("a draw elsewhere") };
+        let (Bound::Value(Val::Text(name)), Bound::Value(at)) = (&name.bound, &at.bound) else { return unknown("a draw") };
+        let Some(t) = self.given.get(&format!("draw.{name}")) else { return unknown(format!("no draw {name}")) };
+        let n: usize = axes.iter().map(|a| a.size).product();
+        let batch = self.dims.borrow().get("B").map_or(1, |a| a.size);
+        let steps = t.data.len() / n / batch;
+        let from = (cx.sample * steps + at.real()? as usize) * n;
+        Ok(Val::Arr(Array { axes, data: t.data[from..from + n].iter().map(|x| Num::Plain(*x)).collect() }))
     }
 
     /// Clipped to the range of the action.

@@ -145,6 +145,11 @@ fn inputs(model: &dsl::hir::Model, seed: u64, call: &Call, params: &Tensors) -> 
             given.insert(input.name.clone(), t);
         }
     }
+    for (name, axes) in compiler::run::draw_axes(&program) {
+        let name = format!("draw.{name}");
+        let shape = axes.iter().map(|a| program.size(*a)).collect();
+        given.insert(name.clone(), tensor(seed, &name, shape));
+    }
     given.retain(|n, _| !n.starts_with("param.") || program.inputs.iter().any(|i| i.name == *n) || params.contains_key(n));
     Ok(given)
 }

@@ -7,7 +7,7 @@ use dsl::ast::{ArgKind, ClauseKind, Equation, Expr, ExprKind, File, Item, Member
 use crate::family::{reads, walk};
 
 /// What every batch of generated models must hold, each in at least 2 % of the models.
-pub const WANTED: [&str; 28] = [
+pub const WANTED: [&str; 29] = [
     "family of several subscripts",
     "copy",
     "constant target",
@@ -36,6 +36,7 @@ pub const WANTED: [&str; 28] = [
     "batch statistic",
     "planner carry",
     "memory that acting reads",
+    "draw",
 ];
 
 struct Seen<'a> {
@@ -201,6 +202,9 @@ impl<'a> Seen<'a> {
             && args.iter().any(|a| matches!(&a.kind, ArgKind::Named(n, list) if n.text == "over" && over_batch(list)))
         {
             self.found.insert("batch statistic");
+        }
+        if is_call(e, "gaussian").is_some() {
+            self.found.insert("draw");
         }
         if is_call(e, "sg").is_some() {
             self.found.insert("sg");

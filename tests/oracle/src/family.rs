@@ -12,6 +12,8 @@ use crate::eval::Oracle;
 use crate::number::Num;
 use crate::value::*;
 
+/// Under this name an equation sees its own: draws are called by it.
+pub const DRAWS: &str = "draws of";
 /// No index of a generated model goes further.
 pub const FAR: i64 = 8;
 
@@ -112,6 +114,7 @@ impl<'a> Oracle<'a> {
         for rule in space.equations.get(name).map_or(&[][..], |r| r) {
             let site = self.rule_site(ctx, space, rule, sample);
             let Some(env) = self.matches(&site, &rule.equation.place, at)? else { continue };
+            let env = bind(&env, DRAWS, Val::Text(name.to_string()));
             let Some(inferred) = self.within(&site, &env, rule.equation)? else { continue };
             let mut cx = Cx { env, inferred: Rc::new(inferred), ..site };
             self.reset(&mut cx, rule.equation)?;

@@ -138,6 +138,12 @@ fn gradients_behind_equations() {
          y[t, k+1] = y[t, k] + delta(y[t, k], a[t+k])  for k in 0..K
          x[t, i] = grad(z[t].p[i] * energy(z[t].q, y[t, i].p), z[t])  for i in I
          loss w 1.0 = sum i in I { sq(x[t, i]) }",
+        // Another part of the target, behind an equation: it does not depend on this one.
+        "y[t, 0] = z[t]  for t in 0..T-K
+         y[t, k+1] = delta(y[t, k], a[t+k])  for k in 0..K
+         g[t, i] = y[t, i].c  for i in I
+         x[t, i] = grad(energy(ones([Q]), y[t, i].q) + g[t, i][i], y[t, i])
+         loss w 1.0 = sum i in I { sq(x[t, i]) }",
     ] {
         agrees(&model("", members, STILL));
     }
@@ -160,6 +166,15 @@ fn a_gradient_by_what_the_target_is_computed_from_is_refused() {
         "s[t] = z[t] { q = grad(sq(z[t].p) * softplus(r[t]), z[t].p), p = 2 }
          x[t] = grad(grad(r[t] * energy(s[t].q, s[t].p), r[t]), s[t].p)
          y[t] = grad(sum(x[t]), s[t].q)
+         loss w 1.0 = sq(y[t])",
+        // In a function that is written out.
+        "fn f(v) {
+           let w = v + v
+           let e = energy(grad(energy(v + w, v), v), w)
+           return sq(grad(e, w))
+         }
+         x[t] = sin(z[t].q)
+         y[t] = grad(f(x[t+1] + x[t]), x[t])
          loss w 1.0 = sq(y[t])",
         // Through a recurrence.
         "x[t, 0] = z[t]

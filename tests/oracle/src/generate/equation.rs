@@ -20,7 +20,7 @@ impl Writer {
 
     /// Adds one family.
     pub fn equation(&mut self) {
-        match self.rng.below(22) {
+        match self.rng.below(23) {
             0..=2 => self.plain(),
             3 => self.indexed(),
             4..=6 => self.copy(),
@@ -34,6 +34,7 @@ impl Writer {
             18 => self.members(),
             19 => self.record(),
             20 => self.behind(),
+            21 => self.drawn(),
             _ => self.statistic(),
         }
     }
@@ -237,6 +238,18 @@ impl Writer {
         let near = self.scalar(&mut sc, VQ, &format!("{slope}[t]"), 1);
         sc.order -= 1;
         self.finish(name, vec![Sub::Time], Kind::Array(VQ), sc, format!("grad({near}, {v})"));
+    }
+
+    /// A value and noise on it.
+    fn drawn(&mut self) {
+        let (name, mut sc) = (self.fresh("n"), self.scope());
+        let x = self.expr(&mut sc, VQ, 1);
+        if sc.from > 0 {
+            return self.plain();
+        }
+        let value = self.rng.pick(&["X + 0.3 * gaussian([Q])", "X * gaussian([Q])", "tanh(X - gaussian([Q]))"]).replace('X', &x);
+        self.members.push(format!("  {name}[t] = {value}   for t in 0..{}", sc.to));
+        self.push(&name, vec![Sub::Time], Kind::Array(VQ), sc);
     }
 
     /// A value and a statistic of the batch, of the segment, or a running one.
