@@ -118,9 +118,11 @@ fn tell(error: &CallError, checked: &Checked, out: &mut Output) {
         CallError::Lower(compiler::lower::LowerError::Unbound(_)) => "bind it with `--task` or `--dim`".to_string(),
         CallError::Lower(compiler::lower::LowerError::NoEntry { .. }) => "choose another `--entry`".to_string(),
         CallError::Double => "leave out `--f64`, or take `--level reference`".to_string(),
-        CallError::TooLarge(_) | CallError::Fuse(_) | CallError::Device(_) | CallError::NotFinite { .. } => {
-            "`--level reference` computes it with the interpreter".to_string()
-        }
+        CallError::Lower(compiler::lower::LowerError::TooLarge(_))
+        | CallError::TooLarge(_)
+        | CallError::Fuse(_)
+        | CallError::Device(_)
+        | CallError::NotFinite { .. } => "`--level reference` computes it with the interpreter".to_string(),
         CallError::Run(e) => match e.span() {
             Some(span) => format!("at {}", place(span)),
             None => "see `wmc show FILE --params` for the names of all tensors".to_string(),
