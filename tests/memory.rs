@@ -79,6 +79,23 @@ fn sizes_and_counts_that_overflow_are_refused() {
     }
 }
 
+/// A name in `--dim` that no dim has is refused by every command that takes the option.
+#[test]
+fn sizes_of_dims_that_do_not_exist_are_refused() {
+    for command in [
+        &["check", "tiny.wm"][..],
+        &["show", "tiny.wm"],
+        &["explain", "tiny.wm"],
+        &["compile", "tiny.wm"],
+        &["train", "tiny.wm", "--quiet"],
+        &["run", "tiny.wm", "--entry", "init"],
+        &["bench", "tiny.wm"],
+    ] {
+        let task: &[&str] = if command[0] == "check" { &[] } else { &["--task", "pendulum-swingup"] };
+        refused(TINY, &[command, task, &["--dim", "s=4"]].concat(), &["E0513", "there is no dim `s`", "did you mean `S`?"]);
+    }
+}
+
 #[test]
 fn models_that_do_not_fit_are_refused_and_their_largest_arrays_named() {
     let task = ["--task", "pendulum-swingup"];
