@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::targets::{Names, targets};
 use super::value::Value;
-use super::{ACT, Ctx, Site, TRAIN};
+use super::{ACT, Ctx, Site, TRAIN, time};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, ActState, ExprId, FamilyId, Index, Lhs, Op, StateValue, VarId};
 use crate::source::Span;
@@ -20,6 +20,24 @@ pub(super) struct ActBuild {
     /// Where each of the values is written.
     homes: Vec<Span>,
     span: Span,
+}
+
+impl ActBuild {
+    /// What acting reads of its equations: the values of `act`, and what carries become.
+    pub(super) fn sites(&self, next: &[(usize, ExprId)], carries: &[hir::Carry]) -> Vec<time::Site> {
+        let site = |value: ExprId, span: Span, what: String| time::Site {
+            vars: Vec::new(),
+            values: vec![value],
+            touched: Vec::new(),
+            span,
+            what,
+        };
+        let values =
+            self.values.iter().zip(&self.homes).map(|((name, value), home)| site(*value, *home, format!("`act`'s `{name}`")));
+        let next = next.iter().map(|(carry, value)| site(*value, self.span, format!("what `{}` becomes", carries[*carry].path)));
+        let decided = [self.train, self.eval].map(|value| site(value, self.span, "`act`".into()));
+        values.chain(next).chain(decided).collect()
+    }
 }
 
 impl<'a> Ctx<'a> {

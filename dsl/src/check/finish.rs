@@ -29,7 +29,8 @@ impl<'a> Ctx<'a> {
         // Time needs equations that could be read; what was wrong with the others has been said.
         let clean = !self.diagnostics.iter().any(Diagnostic::is_error);
         if clean {
-            self.solve(&mut systems, &objective);
+            let decided = act.as_ref().map_or(Vec::new(), |build| build.sites(&self.act_next, &self.carries));
+            self.solve(&mut systems, &objective, &decided);
             for (id, system) in systems.iter().enumerate() {
                 self.gradients_in_loops(system, &system.stages, &[]);
                 self.statistics_in_loops(system, &system.stages, &[]);
@@ -130,8 +131,9 @@ impl<'a> Ctx<'a> {
         Some(model)
     }
 
-    fn solve(&mut self, systems: &mut [System], objective: &Objective) {
-        for (id, sites) in [(TRAIN, objective.train_sites.as_slice()), (EVALUATE, &objective.evaluate_sites), (ACT, &[])] {
+    /// `decided` is what acting computes of its equations.
+    fn solve(&mut self, systems: &mut [System], objective: &Objective, decided: &[time::Site]) {
+        for (id, sites) in [(TRAIN, objective.train_sites.as_slice()), (EVALUATE, &objective.evaluate_sites), (ACT, decided)] {
             self.sizes = if id == EVALUATE { super::Sizes::Evaluate } else { super::Sizes::Train };
             let inputs: Vec<(String, (i64, i64))> =
                 (0..self.inputs.len()).map(|i| (self.inputs[i].name.clone(), self.input_domain(i))).collect();

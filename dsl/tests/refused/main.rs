@@ -157,6 +157,8 @@ fn reported_files() {
         ("ppo_ent", include_str!("ppo_ent.wm"), &[]),
         ("z_oob", include_str!("z_oob.wm"), &["E0301"]),
         ("z_oobneg", include_str!("z_oobneg.wm"), &["E0301"]),
+        // What a planner returns and carries on is read at places that exist.
+        ("planner_return", include_str!("planner_return.wm"), &["E0301", "E0301"]),
         // This index depends on data; what it reads is known when it runs.
         ("z_oobnan", include_str!("z_oobnan.wm"), &[]),
     ];
