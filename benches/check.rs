@@ -77,7 +77,7 @@ fn fmt(text: &str) -> Box<dyn Any> {
 /// The command on a whole model against a command that does nothing: when it is asked the first time, and when nothing has
 /// changed since.
 fn process() {
-    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/hamworld.wm");
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/hamworld_s6.wm");
     let kept = tempfile::tempdir().expect("a temporary folder");
     let run = |words: &[&str], cache: &Path| {
         const RUNS: u32 = 100;

@@ -15,7 +15,7 @@ struct Section {
     peers: Option<(&'static str, &'static str)>,
 }
 
-const HAMWORLD: &str = "models/hamworld.wm";
+const HAMWORLD: &str = "models/hamworld_s6.wm";
 const LITERAL: &str = "models/hamworld_literal.wm";
 const TASK: [&str; 2] = ["--task", "cheetah-run"];
 

@@ -15,7 +15,7 @@ fn project() -> &'static Path {
 }
 
 fn golden(name: &str) -> PathBuf {
-    project().join("tests/golden/hamworld").join(name)
+    project().join("tests/golden/hamworld_s6").join(name)
 }
 
 fn wmc(arguments: &[&str], stdin: &str) -> Output {
@@ -92,7 +92,7 @@ fn map() -> BTreeMap<String, Value> {
 }
 
 fn worker(case: &str, file: &Path) -> Vec<f64> {
-    let model = ["bench", "models/hamworld.wm", "--task", "cheetah-run"];
+    let model = ["bench", "models/hamworld_s6.wm", "--task", "cheetah-run"];
     let arguments = [&model[..], &["--worker", case, "--params", file.to_str().unwrap()]].concat();
     numbers(&lines(&arguments, "")[0]["value"])
 }
@@ -259,7 +259,7 @@ fn a_decisions_time_is_told_part_by_part() {
 #[ignore = "takes minutes"]
 fn a_loop_at_paper_size_spends_its_time_deciding_and_learning() {
     for task in ["cartpole-swingup", "reacher-easy"] {
-        let (parts, around) = parts(&train_loop(&["models/hamworld.wm", "--task", task, "--fill", "20000"]));
+        let (parts, around) = parts(&train_loop(&["models/hamworld_s6.wm", "--task", task, "--fill", "20000"]));
         println!("{task}: {:.2} % {parts:?}", 100.0 * around);
         assert!(around < 0.1, "{task}: {parts:?}");
     }
@@ -270,7 +270,7 @@ fn a_loop_at_paper_size_spends_its_time_deciding_and_learning() {
 #[ignore = "takes minutes"]
 #[cfg(target_os = "linux")]
 fn memory_at_paper_size_stays_below_a_gibibyte_and_does_not_grow_when_the_replay_is_full() {
-    let document = train_loop(&["models/hamworld.wm", "--task", "cartpole-swingup", "--fill", "101000", "--steps", "300"]);
+    let document = train_loop(&["models/hamworld_s6.wm", "--task", "cartpole-swingup", "--fill", "101000", "--steps", "300"]);
     println!("{}", document["resident"]);
     let [filled, end, peak] = ["filled", "end", "peak"].map(|n| document["resident"][n].as_f64().unwrap());
     assert!(peak < 1024.0 && end - filled < 16.0, "{filled} MiB, {end} MiB, at most {peak} MiB");

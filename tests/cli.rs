@@ -452,7 +452,7 @@ fn any_memory_fits() {
     let memories = ["none()", "gru(width = 24)", "gru(layers = 2, width = 16)", "mamba(layers = 1, width = 32, state = 4)"];
     let more = ["mamba2(layers = 1, width = 32)", "ssm(layers = 2, width = 32)", "leaky()", "leaky(width = 48)"];
     let folder = Folder::with(&[("tasks.wm", include_str!("../models/tasks.wm"))]);
-    for text in [include_str!("../models/hamworld.wm"), include_str!("../src/starter.wm")] {
+    for text in [include_str!("../models/hamworld_s6.wm"), include_str!("../src/starter.wm")] {
         let line = text.lines().find(|line| line.starts_with("  memory ")).unwrap();
         let (left, _) = line.split_once(" = ").unwrap();
         for memory in memories.iter().chain(&more) {
@@ -466,14 +466,14 @@ fn any_memory_fits() {
 #[test]
 fn hamworld_with_and_without_a_task() {
     let folder = Folder::with(&[]);
-    let file = project("models/hamworld.wm");
+    let file = project("models/hamworld_s6.wm");
     let literal = folder.run(&["check", &project("models/hamworld_literal.wm"), "--task", "cheetah_run"]);
     assert!(literal.out.contains(" 572,961 parameters"), "{}{}", literal.out, literal.err);
     let symbolic = folder.run(&["check", &file]);
     assert_eq!(symbolic.code, 0, "{}", symbolic.err);
     assert!(symbolic.out.contains("*O") && symbolic.out.contains("*A"), "{}", symbolic.out);
     let task = folder.run(&["check", &file, "--task", "cheetah-run"]);
-    assert!(task.out.contains("HamWorld ok, 62 parameter tensors, 486,945 parameters"), "{}", task.out);
+    assert!(task.out.contains("HamWorldS6 ok, 62 parameter tensors, 486,945 parameters"), "{}", task.out);
     assert_eq!(folder.run(&["check", &file, "--dim", "O=17,A=6"]).out, task.out);
     assert_eq!(folder.run(&["check", &file, "--task", "walk_on_water"]).code, 2);
 }
@@ -495,12 +495,12 @@ fn warnings_are_denied_on_demand() {
 #[test]
 fn show_as_json() {
     let folder = Folder::with(&[]);
-    let file = project("models/hamworld.wm");
+    let file = project("models/hamworld_s6.wm");
     let run = folder.run(&["show", &file, "--task", "cheetah-run", "--json"]);
     assert_eq!(run.code, 0, "{}", run.err);
     let document: Value = serde_json::from_str(&run.out).unwrap();
     let model = &document["models"][0];
-    assert_eq!(model["name"], "HamWorld");
+    assert_eq!(model["name"], "HamWorldS6");
     let params = model["params"].as_array().unwrap();
     let total: i64 = params.iter().map(|p| p["count"].as_i64().unwrap()).sum();
     assert_eq!(model["parameters"].as_i64(), Some(total));

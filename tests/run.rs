@@ -63,7 +63,7 @@ fn save(path: &Path, arrays: &[(&str, &[usize], &[f64])]) {
 }
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hamworld").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hamworld_s6").join(name)
 }
 
 /// The gradients of the goldens under our names.
@@ -92,15 +92,15 @@ fn apart(have: &[f64], want: &[f64]) -> f64 {
 const SIZES: [&str; 2] = ["--dim", "O=17,A=6"];
 const ON_GOLDEN: [&str; 13] = [
     "run",
-    "models/hamworld.wm",
+    "models/hamworld_s6.wm",
     "--entry",
     "train_step",
     "--in",
-    "tests/golden/hamworld/inputs_f32.safetensors",
+    "tests/golden/hamworld_s6/inputs_f32.safetensors",
     "--in",
-    "tests/golden/hamworld/first.safetensors",
+    "tests/golden/hamworld_s6/first.safetensors",
     "--map",
-    "tests/golden/hamworld/map.json",
+    "tests/golden/hamworld_s6/map.json",
     "--progress",
     "0.65",
     "--json",
@@ -234,7 +234,7 @@ fn entry_points_that_need_no_data() {
     let ran = wmc(&["run", LEAPFROG, "--task", "cartpole-swingup", "--entry", "init", "--seed", "3"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let ran =
-        wmc(&["run", "models/hamworld.wm", "--task", "cheetah-run", "--entry", "schedules", "--progress", "0.65", "--json"]);
+        wmc(&["run", "models/hamworld_s6.wm", "--task", "cheetah-run", "--entry", "schedules", "--progress", "0.65", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let schedules: Value = serde_json::from_str(&ran.out).expect("JSON");
     assert!((schedules["schedule.alpha"].as_f64().expect("a number") - 0.3).abs() < 1e-6, "{schedules}");
@@ -250,7 +250,7 @@ fn what_cannot_be_run() {
     refuses(&run(&["--entry", "init", "--set", "alpha"]), &["alpha=0.3"]);
     refuses(&run(&["--entry", "init", "--level", "fast"]), &["reference"]);
     refuses(
-        &["run", "models/hamworld.wm", "--entry", "init", "--task", "cheetah_run", "--set", "alpah=1"],
+        &["run", "models/hamworld_s6.wm", "--entry", "init", "--task", "cheetah_run", "--set", "alpah=1"],
         &["did you mean `alpha`?"],
     );
     // Sizes that nobody has given.

@@ -11,7 +11,7 @@ import numpy as np
 import spec as S
 from safetensors.numpy import save_file
 
-GOLDEN = pathlib.Path(__file__).parents[2] / "tests" / "golden" / "hamworld" / "map.json"
+GOLDEN = pathlib.Path(__file__).parents[2] / "tests" / "golden" / "hamworld_s6" / "map.json"
 
 
 def advanced(p, d):

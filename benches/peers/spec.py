@@ -1,6 +1,6 @@
 """HaM-World as all peers see it: shapes, names, constants, initial parameters, synthetic inputs (numpy only).
 
-The framework files contain maths alone. Seeds and names are those of the goldens in `tests/golden/hamworld`.
+The framework files contain maths alone. Seeds and names are those of the goldens in `tests/golden/hamworld_s6`.
 Linear layers: weight [out, in], y = x @ weight.T + bias.
 """
 import math
@@ -98,12 +98,12 @@ def make_plan_inputs(N, seed):
 
 
 # ----------------------------------------------------------------------------- cases
-STATES = dict(HamWorld=16, HamWorldLiteral=128)          # models that have peers, and their N
+STATES = dict(HamWorldS6=16, HamWorldLiteral=128)          # models that have peers, and their N
 ROWS = 4096
 
 
 def parse(case, model=None):
-    """"plan16" -> ("plan", 16), "scanback512" -> ("scanback", 512); "plan" of HamWorld -> ("plan", 16)."""
+    """"plan16" -> ("plan", 16), "scanback512" -> ("scanback", 512); "plan" of HamWorldS6 -> ("plan", 16)."""
     kind = case.rstrip("0123456789")
     if kind not in ("plan", "train", "scan", "scanback", "hgrad", "elite", "sgemm"):
         raise SystemExit(f"there is no case {case}")

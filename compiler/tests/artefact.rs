@@ -54,8 +54,19 @@ fn come_back_as_they_were() {
 /// A checked model is plain data: no number of any model is lost in JSON.
 #[test]
 fn all_models_come_back() {
-    let files =
-        ["hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
+    let files = [
+        "hamworld",
+        "hamworld_cartpole",
+        "hamworld_s6",
+        "hamworld_literal",
+        "hamworld_light",
+        "hamworld_mamba2",
+        "ablations",
+        "tdmpc2",
+        "dreamerv3",
+        "sac",
+        "ppo",
+    ];
     for file in files {
         for model in models(&project("models").join(format!("{file}.wm")), &[("O", 17), ("A", 6)]) {
             let first = artefact(model, &[Entry::Schedules]);

@@ -504,7 +504,7 @@ fn sums_in_any_order() {
 
 #[test]
 fn a_decision_as_cuda() {
-    for model in models(&project("models/hamworld.wm"), &[("O", 17), ("A", 6)]) {
+    for model in models(&project("models/hamworld_s6.wm"), &[("O", 17), ("A", 6)]) {
         assert_eq!(differing(&model, Entry::Plan, 1, Numerics::default(), false), Vec::<String>::new());
     }
 }
@@ -543,8 +543,17 @@ fn any_model_as_cuda() {
         .into_iter()
         .filter_map(|(name, otherwise)| Some((name, wanted(name, otherwise).parse().ok()?)))
         .collect();
-    let files =
-        ["hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
+    let files = [
+        "hamworld_s6",
+        "hamworld_literal",
+        "hamworld_light",
+        "hamworld_mamba2",
+        "ablations",
+        "tdmpc2",
+        "dreamerv3",
+        "sac",
+        "ppo",
+    ];
     let mut wrong = Vec::new();
     for f in files.iter().filter(|f| file == "all" || **f == file) {
         for model in models(&project("models").join(format!("{f}.wm")), &sizes) {

@@ -115,7 +115,7 @@ fn another_seed_and_another_step_differ() {
 
 #[test]
 fn lowering_twice_gives_equal_programs() {
-    let models = [chance(TEXT), support::model(&support::project("models/hamworld.wm"), &[("O", 5), ("A", 1)])];
+    let models = [chance(TEXT), support::model(&support::project("models/hamworld_s6.wm"), &[("O", 5), ("A", 1)])];
     for (model, entry) in models.iter().flat_map(|m| Entry::ALL.map(|e| (m, e))) {
         let program = || lower(model, entry, Options { observe: true, ..Options::default() });
         let (mut a, mut b) = (program(), program());

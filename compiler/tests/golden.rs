@@ -1,5 +1,5 @@
 //! HaM-World against the goldens: every intermediate, all losses, every gradient, one step, the planner, the scores of
-//! fixed candidates (`tests/golden/hamworld`).
+//! fixed candidates (`tests/golden/hamworld_s6`).
 
 mod support;
 
@@ -24,7 +24,7 @@ struct Golden {
 }
 
 fn folder() -> PathBuf {
-    project("tests/golden/hamworld")
+    project("tests/golden/hamworld_s6")
 }
 
 fn golden() -> Golden {
@@ -89,7 +89,7 @@ impl Golden {
 }
 
 fn hamworld() -> Model {
-    model(&project("models/hamworld.wm"), &SIZES)
+    model(&project("models/hamworld_s6.wm"), &SIZES)
 }
 
 fn close(name: &str, have: &Tensor, want: &Tensor, bound: f64) {

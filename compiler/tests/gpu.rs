@@ -21,7 +21,7 @@ use nvrtc::{ARCHS, Arch, Figures, Text};
 use support::{made_up, models, project};
 
 const FILES: [&str; 9] =
-    ["hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
+    ["hamworld_s6", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
 
 fn model(file: &str) -> Model {
     models(&project("models").join(format!("{file}.wm")), &[("O", 17), ("A", 6)]).remove(0)
@@ -51,7 +51,7 @@ fn emitted(program: &ir::Program, target: Target, limits: &Limits) -> Emitted {
 
 #[test]
 fn the_text_is_the_same_each_time() {
-    let program = graph(&model("hamworld"), Entry::Plan).expect("a planner");
+    let program = graph(&model("hamworld_s6"), Entry::Plan).expect("a planner");
     for (target, limits) in [(Target::Cuda { arch: 86 }, Limits::cuda(86)), (Target::Wgsl, Limits::wgsl())] {
         let first = emitted(&program, target, &limits);
         for _ in 1..20 {
@@ -128,7 +128,7 @@ fn every_barrier_is_needed(file: &str) {
 
 #[test]
 fn every_barrier_of_the_rollout_is_needed() {
-    every_barrier_is_needed("hamworld");
+    every_barrier_is_needed("hamworld_s6");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn nvrtc_takes_decisions() {
         return;
     }
     let arch = &ARCHS[1];
-    for file in ["hamworld", "tdmpc2"] {
+    for file in ["hamworld_s6", "tdmpc2"] {
         let model = model(file);
         let compiled = compiled(&model, Entry::Plan, arch, Numerics::default()).expect("a planner");
         eprintln!("{} {}", model.name, compiled.row());
@@ -222,7 +222,7 @@ fn nvrtc_takes_decisions() {
 #[test]
 #[ignore = "prints a table"]
 fn occupancy_of_a_decision() {
-    let model = model("hamworld");
+    let model = model("hamworld_s6");
     println!(
         "| kernel | arch | cubes | threads | registers | shared KB | cubes a processor | lines |\n|---|---|---|---|---|---|---|---|"
     );
@@ -239,7 +239,7 @@ fn occupancy_of_a_decision() {
     }
 }
 
-/// The table of docs/gpu.md: `cargo xtask verify nvrtc`. `MODEL=hamworld ENTRY=plan ARCH=sm_86 PRECISION=tf32:atomic` for a part of it.
+/// The table of docs/gpu.md: `cargo xtask verify nvrtc`. `MODEL=hamworld_s6 ENTRY=plan ARCH=sm_86 PRECISION=tf32:atomic` for a part of it.
 #[test]
 #[ignore = "takes an hour for all models"]
 fn nvrtc_takes_all_models() {

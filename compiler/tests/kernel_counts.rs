@@ -10,8 +10,19 @@ use compiler::simplify::simplify;
 use dsl::hir::Model;
 use support::{models, of_text, project};
 
-const FILES: [&str; 9] =
-    ["hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
+const FILES: [&str; 11] = [
+    "hamworld",
+    "hamworld_cartpole",
+    "hamworld_s6",
+    "hamworld_literal",
+    "hamworld_light",
+    "hamworld_mamba2",
+    "ablations",
+    "tdmpc2",
+    "dreamerv3",
+    "sac",
+    "ppo",
+];
 
 /// What a level makes of an entry point: launches of a call, kernels of a call, kernels that depend on parameters alone.
 fn counts(program: &compiler::ir::Program, level: Level) -> String {
@@ -51,7 +62,7 @@ fn of_all_models() {
             all.push(model);
         }
     }
-    assert_eq!(all.len(), 11);
+    assert_eq!(all.len(), 13);
     for model in &all {
         Entry::ALL.iter().filter_map(|entry| row(model, *entry)).for_each(|row| table += &row);
     }
@@ -69,10 +80,10 @@ fn samples_that_are_compared_stay_rows() {
         let kernels = fuse(&program, Level::Mega).unwrap();
         totals(&kernels, &kernels.steps)
     };
-    let alone = step("use hamworld::HamWorld\nmodel Alone extends HamWorld {}");
+    let alone = step("use hamworld_s6::HamWorldS6\nmodel Alone extends HamWorldS6 {}");
     let compared = step(
-        "use hamworld::HamWorld
-        model Compared extends HamWorld {
+        "use hamworld_s6::HamWorldS6
+        model Compared extends HamWorldS6 {
           key[t]   = slow.project(zs[t+1])
           score[t] = collect(key[t], over = B) @ project(s[t].next)
           loss repr 1.0 = logsumexp(score[t]) - key[t] @ project(s[t].next)

@@ -15,7 +15,7 @@ use dsl::hir::Model;
 use support::{made_up, models, project};
 
 const FILES: [&str; 9] =
-    ["hamworld", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
+    ["hamworld_s6", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
 
 /// Largest difference, relative to the largest number.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
@@ -72,7 +72,7 @@ fn cpu(what: &str, kernels: &kernel::Program, inputs: &[Vec<f64>]) -> Vec<Vec<f6
 
 #[test]
 fn a_training_step_as_kernels() {
-    for model in models(&project("models/hamworld.wm"), &[("O", 5), ("A", 1)]) {
+    for model in models(&project("models/hamworld_s6.wm"), &[("O", 5), ("A", 1)]) {
         for entry in [Entry::TrainStep, Entry::Evaluate] {
             assert_eq!(differing(&model, entry, 2, Level::Mega, false, true), Vec::<String>::new());
         }

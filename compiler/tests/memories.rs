@@ -7,7 +7,7 @@ use compiler::ir::verify::verify;
 use compiler::lower::{Entry, LowerError, Options, lower};
 use support::{of_text, project};
 
-/// The line of `models/hamworld.wm`.
+/// The line of `models/hamworld_s6.wm`.
 const LINE: &str = "memory m(z, a) -> [M] = mamba(layers = 2, width = 128, state = 16) reset first";
 
 /// Blocks of the user's own: two carries, one of them a matrix; and a memory that stacks another of the file.
@@ -40,7 +40,7 @@ const PRELUDE: [&str; 5] =
     ["none()", "mamba(layers = 1, width = 12, state = 3)", "mamba2()", "ssm(layers = 3)", "gru(width = 20)"];
 
 fn swapped(memory: &str) {
-    let text = std::fs::read_to_string(project("models/hamworld.wm")).expect("a model");
+    let text = std::fs::read_to_string(project("models/hamworld_s6.wm")).expect("a model");
     assert_eq!(text.matches(LINE).count(), 1, "the line of the memory");
     let text = text.replace(LINE, &format!("memory m(z, a) -> [M] = {memory} reset first")) + OWN;
     let model = of_text(&text, &[("O", 5), ("A", 1)]);

@@ -10,8 +10,10 @@ use dsl::hir::Model;
 use support::{made_up, models, project};
 
 /// The models that the project is about: file, names.
-const FILES: [(&str, &[&str]); 9] = [
+const FILES: [(&str, &[&str]); 11] = [
     ("hamworld.wm", &["HamWorld"]),
+    ("hamworld_cartpole.wm", &["HamWorldCartpole"]),
+    ("hamworld_s6.wm", &["HamWorldS6"]),
     ("hamworld_literal.wm", &["HamWorldLiteral"]),
     ("hamworld_light.wm", &["HamWorldLight"]),
     ("hamworld_mamba2.wm", &["HamWorldMamba2"]),
@@ -51,7 +53,7 @@ fn expected(model: &Model, entry: Entry) -> bool {
 #[test]
 fn every_entry_lowers_and_holds_the_invariants() {
     let mut folder: Vec<Model> = all((17, 6));
-    assert_eq!(folder.len(), 11);
+    assert_eq!(folder.len(), 13);
     let small = std::fs::read_dir(project("dsl/tests/wm")).expect("a folder").map(|f| f.expect("a file").path());
     folder.extend(small.filter(|f| f.extension().is_some_and(|e| e == "wm")).flat_map(|f| models(&f, &[("O", 17), ("A", 6)])));
     for (model, entry) in folder.iter().flat_map(|m| Entry::ALL.map(|e| (m, e))) {
@@ -134,6 +136,11 @@ fn every_entry_at_every_task() {
 #[test]
 fn hamworld_runs() {
     runs("hamworld.wm");
+}
+
+#[test]
+fn hamworld_s6_runs() {
+    runs("hamworld_s6.wm");
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn shuffled(graph: &Graph, rng: &mut Rng) -> Graph {
 /// Programs of models shrink and come to rest.
 #[test]
 fn models() {
-    for file in ["models/hamworld.wm", "dsl/tests/wm/lstm.wm", "models/tdmpc2.wm"] {
+    for file in ["models/hamworld_s6.wm", "dsl/tests/wm/lstm.wm", "models/tdmpc2.wm"] {
         let model = support::model(&support::project(file), &[("O", 17), ("A", 6)]);
         for entry in [Entry::TrainStep, Entry::Plan] {
             let mut program = lower(&model, entry, Options::default()).expect(file);

@@ -202,9 +202,9 @@ fn every_fixture_expects_something() {
     }
 }
 
-/// What is said of a text that stands beside `models/hamworld.wm` and `models/tasks.wm`, at the sizes of a task.
+/// What is said of a text that stands beside `models/hamworld_s6.wm` and `models/tasks.wm`, at the sizes of a task.
 fn beside_the_models(name: &str, text: &str) -> String {
-    let modules = ["hamworld", "tasks"].map(|module| (module.to_string(), model(module)));
+    let modules = ["hamworld_s6", "tasks"].map(|module| (module.to_string(), model(module)));
     let options = Options { task: Some("cheetah_run".into()), ..Options::default() };
     let checked = check(name, text, &MapLoader(BTreeMap::from(modules)), &options);
     checked.diagnostics.iter().map(|d| dsl::diagnostics::render(&checked.sources, d, false) + "\n").collect()
@@ -219,13 +219,13 @@ fn model(name: &str) -> String {
 #[test]
 fn the_proposals_examples() {
     let changed = |from: &str, to: &str| {
-        let text = model("hamworld");
-        assert!(text.contains(from), "hamworld.wm has no `{from}`");
-        beside_the_models("hamworld.wm", &text.replacen(from, to, 1))
+        let text = model("hamworld_s6");
+        assert!(text.contains(from), "hamworld_s6.wm has no `{from}`");
+        beside_the_models("hamworld_s6.wm", &text.replacen(from, to, 1))
     };
     insta::assert_snapshot!(changed("f.dq + alpha * Hp\n", "f.dq + alpha * grad(E, z.c)\n"), @r"
     error[E0203]: axes do not line up
-      --> hamworld.wm:50:35
+      --> hamworld_s6.wm:50:35
        |
     50 |     let dq = (1 - alpha) * f.dq + alpha * grad(E, z.c)
        |              ------------------   ^^^^^^^^^^^^^^^^^^^^ this has axes [C = 32]
@@ -238,7 +238,7 @@ fn the_proposals_examples() {
         changed("gamma * ((1 - lambda) * v[t+1] + lambda * ret[t+1])", "gamma * ret[t+1] + 0.1 * ret[t-1]"),
         @r"
     error[E0311]: `ret` refers to its past and to its future
-      --> hamworld.wm:85:27
+      --> hamworld_s6.wm:85:27
        |
     85 |   ret[t] = r[t] + gamma * ret[t+1] + 0.1 * ret[t-1]   with ret[T-1] = v[T-1]
        |                           ^^^^^^^^         -------- forward
@@ -248,16 +248,16 @@ fn the_proposals_examples() {
        = help: a recurrence runs in one direction; split it into two equations
     "
     );
-    let child = "use hamworld::HamWorld\n\nmodel NoPolicy extends HamWorld {\n  drop loss policy\n}\n";
+    let child = "use hamworld_s6::HamWorldS6\n\nmodel NoPolicy extends HamWorldS6 {\n  drop loss policy\n}\n";
     insta::assert_snapshot!(beside_the_models("no_policy.wm", child), @r"
     warning[W0301]: no loss reaches `prior`
-      --> hamworld.wm:32:7
+      --> hamworld_s6.wm:32:7
        |
     32 |   net prior(z)         -> a via tanh           = mlp([128], silu)
        |       ^^^^^
        |
        = note: its 7,046 parameters would stay at their initial values
-       = note: `NoPolicy` inherits this from `HamWorld`
+       = note: `NoPolicy` inherits this from `HamWorldS6`
        = help: add a loss or `drop net prior`
     ");
 }

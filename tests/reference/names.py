@@ -80,10 +80,10 @@ def check(case, model, batch, steps, entry):
 
 def hamworld(command):
     """The map of the goldens names every parameter, at its shape."""
-    folder = ROOT / "tests" / "golden" / "hamworld"
+    folder = ROOT / "tests" / "golden" / "hamworld_s6"
     names = json.loads((folder / "names.json").read_text())["params"]
     tensors = shapes(folder / "inputs_f32.safetensors")
-    params = {p["path"]: size(p["axes"]) for p in shown(command, ROOT / "models" / "hamworld.wm", "O=17", "A=6")["params"]}
+    params = {p["path"]: size(p["axes"]) for p in shown(command, ROOT / "models" / "hamworld_s6.wm", "O=17", "A=6")["params"]}
     wrong = [f"{k} is named on one side" for k in set(names) ^ set(params)]
     for path, entry in names.items():
         entry = entry if isinstance(entry, dict) else {"tensor": entry}
@@ -97,7 +97,7 @@ def hamworld(command):
 def main():
     command, bad = sys.argv[1], 0
     results = {case: check(case, shown(command, HERE / "models" / f"{m}_small.wm", "O=5", "A=2"), *rest) for case, (m, *rest) in CASES.items()}
-    results["hamworld"] = hamworld(command)
+    results["hamworld_s6"] = hamworld(command)
     for case, wrong in results.items():
         bad += len(wrong)
         print(case, "ok" if not wrong else "")

@@ -246,10 +246,11 @@ impl Lower<'_> {
         let mut leaves = Vec::new();
         for (leaf, e) in values.into_iter().enumerate() {
             let name = self.leaf_name(family, leaf);
-            // An equation that is computed in parts, or in a loop, is not given.
+            // An equation that is computed in parts, or in a loop, is not given; nor are those after a family's first.
             let def = self.system().def(id);
             let whole = depth == 0 && !def.base && !def.vars.iter().any(|v| self.trimmed.contains_key(v));
-            let given = whole && self.options.given.contains(&name);
+            let start = self.families.of(self.which, family).is_empty();
+            let given = whole && start && self.options.given.contains(&name);
             let value = if given { self.given(id, leaf, name)? } else { self.expr(e)? };
             leaves.push(self.target_leaf(id, family, leaf, value)?);
         }

@@ -116,7 +116,7 @@ fn run(corpus: &Corpus, number: u64, text: &str) -> [bool; 4] {
         0 | 2 => {
             let mut loader = MapLoader::default();
             loader.0.insert("tasks".into(), include_str!("../../../models/tasks.wm").into());
-            loader.0.insert("hamworld".into(), include_str!("../../../models/hamworld.wm").into());
+            loader.0.insert("hamworld_s6".into(), include_str!("../../../models/hamworld_s6.wm").into());
             loader.0.insert("itself".into(), text.into());
             loader.0.insert("other".into(), format!("use itself\nuse tasks::dmc\n{}", corpus.input(number ^ 1)));
             let dims = if number.is_multiple_of(3) { vec![("O".to_string(), 5), ("A".to_string(), 2)] } else { Vec::new() };

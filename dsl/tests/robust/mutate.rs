@@ -134,8 +134,8 @@ impl Corpus {
             }
             18 => replace(text, if rng.one_in(2) { token.lo } else { token.hi }, text.len(), ""),
             _ => {
-                let file = rng.pick(&["tasks", "hamworld", "other", "itself", "sac", "nothing"]);
-                let item = rng.pick(&["", "::dmc", "::HamWorld", "::Seed", "::x::y"]);
+                let file = rng.pick(&["tasks", "hamworld_s6", "other", "itself", "sac", "nothing"]);
+                let item = rng.pick(&["", "::dmc", "::HamWorldS6", "::Seed", "::x::y"]);
                 format!("use {file}{item}\n{text}")
             }
         }

@@ -308,7 +308,7 @@ fn only_with_makes_a_base_case() {
     assert_eq!(s.ranges("loss own"), "t 3..5");
 }
 
-/// The equations of `models/hamworld.wm` for segments of `t` observations and re-rolls of `k` steps.
+/// The equations of `models/hamworld_s6.wm` for segments of `t` observations and re-rolls of `k` steps.
 fn hamworld(t: i64, k: i64) -> super::fixture::Solved {
     let (last, starts) = (t - 1, t - k);
     solved(

@@ -1,0 +1,386 @@
+//! `models/hamworld.wm` against numbers that its authors' own program computed (`tests/golden/published_*`): values,
+//! losses, gradients and updates at several moments of a training, and whole searches.
+
+mod support;
+
+use compiler::backend::Device;
+use compiler::kernel::fuse::Level;
+use compiler::lower::Entry;
+use compiler::run::{Call, Kernels, Tensor, Tensors, call};
+use dsl::hir::Model;
+use support::{difference, load, model, of_text_in, project};
+
+/// A task of the goldens.
+struct Set {
+    task: &'static str,
+    file: &'static str,
+    sizes: [(&'static str, u64); 2],
+    /// Files of one update, with the decision that it is made at.
+    updates: &'static [(&'static str, f64)],
+    iterations: usize,
+}
+
+const GENERAL: &[(&str, f64)] = &[
+    ("train_20000", 0.2),
+    ("train_45000", 0.45),
+    ("train_100000", 1.0),
+    ("train_nosmall", 1.0),
+    ("train_clip", 0.45),
+    ("train_explode", 0.45),
+];
+
+const SETS: [Set; 3] = [
+    Set { task: "reacher", file: "models/hamworld.wm", sizes: [("O", 6), ("A", 2)], updates: GENERAL, iterations: 6 },
+    Set { task: "cheetah", file: "models/hamworld.wm", sizes: [("O", 17), ("A", 6)], updates: GENERAL, iterations: 6 },
+    Set {
+        task: "cartpole",
+        file: "models/hamworld_cartpole.wm",
+        sizes: [("O", 5), ("A", 1)],
+        updates: &[("train_45000", 0.45), ("train_100000", 1.0)],
+        iterations: 4,
+    },
+];
+
+/// Arrays of the training graph by the authors' names. A latent is in three parts.
+const VALUES: [(&str, &str); 14] = [
+    ("z", "value.z"),
+    ("z_target", "value.zs"),
+    ("z_next", "value.s.next"),
+    ("memory", "value.m.out"),
+    ("dq_net", "value.s.nq"),
+    ("dp_net", "value.s.np"),
+    ("dq", "value.s.dq"),
+    ("dp", "value.s.dp"),
+    ("dc", "value.s.dc"),
+    ("dH_dq", "value.s.Hq"),
+    ("dH_dp", "value.s.Hp"),
+    ("energy", "value.s.E"),
+    ("lambda_return", "value.ret"),
+    ("total", "objective.main"),
+];
+
+const LOSSES: [(&str, &str); 14] = [
+    ("repr_loss", "repr"),
+    ("dyn_loss", "dyn"),
+    ("roll_loss", "roll"),
+    ("reward_loss", "reward"),
+    ("value_loss", "value"),
+    ("value_ce_loss", "value.ce"),
+    ("value_slow_loss", "value.slow"),
+    ("policy_prior_loss", "policy"),
+    ("sa_loss", "sa"),
+    ("energy_loss", "energy"),
+    ("hamiltonian_loss", "ham"),
+    ("temp_loss", "temp"),
+    ("decouple_loss", "decouple"),
+    ("c_sparse_loss", "c_sparse"),
+];
+
+/// The parts of a latent: its fields and where they are among its 48 numbers.
+const FIELDS: [(&str, usize, usize); 3] = [("q", 0, 8), ("p", 8, 16), ("c", 16, 48)];
+
+/// The gradient of this one is zero by construction: only differences and derivatives of the energy are used.
+const FREE: &str = "energy.2.bias";
+
+impl Set {
+    fn model(&self) -> Model {
+        model(&project(self.file), &[&self.sizes[..], &[("B", 6)]].concat())
+    }
+
+    fn file(&self, name: &str) -> Tensors {
+        load(&project(&format!("tests/golden/published_{}/{name}.safetensors", self.task)))
+    }
+
+    /// Parameters and slow copies under our names, with the energy's last weight times a number.
+    fn params(&self, steeper: f64) -> Tensors {
+        let theirs = self.file("params_f32");
+        let mut params: Tensors = names().into_iter().map(|(ours, name)| (ours, theirs[&name].clone())).collect();
+        params.get_mut("param.energy.2.weight").expect("a weight").data.iter_mut().for_each(|x| *x *= steeper);
+        params
+    }
+
+    /// What an update is given.
+    fn given(&self, update: &str) -> Tensors {
+        let steeper = match update {
+            "train_clip" => 16.0,
+            "train_explode" => 128.0,
+            _ => 1.0,
+        };
+        let batch = self.file("batch_f32");
+        let pick = |name: &str, other: &str, when: &str| batch[if update == when { other } else { name }].clone();
+        let scalar = |name: &str| {
+            let mut t = batch[name].clone();
+            t.shape.truncate(2);
+            t
+        };
+        let mut given = self.params(steeper);
+        given.insert("data.obs".into(), pick("observations", "observations_far", "train_clip"));
+        given.insert("data.a".into(), pick("actions", "actions_nosmall", "train_nosmall"));
+        given.insert("data.r".into(), scalar("rewards"));
+        let mut ends = scalar("discounts");
+        ends.data.iter_mut().for_each(|x| *x = 1.0 - *x);
+        given.insert("data.terminal".into(), ends);
+        given.insert("data.first".into(), Tensor { shape: vec![6, 9], data: vec![0.0; 54] });
+        given
+    }
+}
+
+/// Our names of parameters and slow copies, and the authors'.
+fn names() -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(project("tests/golden/published_names.json")).expect("names");
+    let names: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).expect("names");
+    names.into_iter().map(|(ours, theirs)| (ours, theirs.as_str().expect("a name").to_string())).collect()
+}
+
+fn close(what: &str, have: &Tensor, want: &Tensor, bound: f64) {
+    let flat = |t: &Tensor| Tensor { shape: vec![t.data.len()], data: t.data.clone() };
+    let apart = difference(&flat(have), &flat(want));
+    assert!(apart <= bound, "{what} is off by {apart:.1e}, allowed is {bound:.0e}");
+}
+
+/// Entries of the last axis.
+fn part(t: &Tensor, from: usize, to: usize) -> Tensor {
+    let n = *t.shape.last().expect("an axis");
+    let data = t.data.chunks(n).flat_map(|row| row[from..to].to_vec()).collect();
+    Tensor { shape: [&t.shape[..t.shape.len() - 1], &[to - from]].concat(), data }
+}
+
+/// The goldens' 19 numbers of a tensor: its sum, its length, a weighted sum and its first entries.
+fn summary(t: &Tensor) -> Tensor {
+    let f = &t.data;
+    let weighted = f.iter().enumerate().map(|(i, x)| x * (i as f64).cos()).sum();
+    let mut data = vec![f.iter().sum(), f.iter().map(|x| x * x).sum::<f64>().sqrt(), weighted];
+    data.extend((0..16).map(|i| f.get(i).copied().unwrap_or(0.0)));
+    Tensor { shape: vec![19], data }
+}
+
+/// Summaries are compared relative to the tensor's length. In single precision a sum of n entries may be off by root n
+/// times as much as the tensor.
+fn close_summary(what: &str, have: &Tensor, want: &Tensor, bound: f64) {
+    let slack = if bound < 1e-6 { 1.0 } else { (have.data.len() as f64).sqrt() };
+    let have = summary(have);
+    for (i, (a, b)) in have.data.iter().zip(&want.data).enumerate() {
+        let bound = if i == 0 || i == 2 { bound * slack } else { bound };
+        let apart = (a - b).abs() / want.data[1].max(1e-300);
+        assert!(apart <= bound, "{what}: number {i} is off by {apart:.1e}, allowed is {bound:.0e}");
+    }
+}
+
+/// Predictions of the re-rolls, by start and then by step, as the goldens have them.
+fn rerolled(have: &Tensors) -> Tensor {
+    let field = |k: usize, f: &str| &have[&format!("value.{}.{f}", ["s.next", "y2", "y3"][k])];
+    let mut data = Vec::new();
+    for b in 0..6 {
+        for (start, k) in (0..8).flat_map(|start| (0..3.min(8 - start)).map(move |k| (start, k))) {
+            for (f, from, to) in FIELDS {
+                let (t, n) = (field(k, f), to - from);
+                let row = b * t.shape[1] + start;
+                data.extend(&t.data[row * n..(row + 1) * n]);
+            }
+        }
+    }
+    Tensor { shape: vec![6, 21, 48], data }
+}
+
+/// One update: all that the goldens have of it.
+fn update(set: &Set, (name, progress): (&str, f64), double: bool, kernels: Option<Kernels>, bound: f64) {
+    let at = |what: &str| format!("{} {name}: {what}", set.task);
+    let want = set.file(&format!("{name}_f64"));
+    let run = Call { entry: Entry::TrainStep, observe: true, double, kernels, progress, ..Call::default() };
+    let have = call(&set.model(), &run, &set.given(name)).unwrap_or_else(|e| panic!("{}", at(&e.to_string())));
+    let mine = |name: &str| have.get(name).unwrap_or_else(|| panic!("{name} is not given out"));
+    let mut compared = 0;
+    for (theirs, ours) in VALUES {
+        let Some(want) = want.get(theirs) else { continue };
+        compared += 1;
+        if want.shape.last() == Some(&48) {
+            for (field, from, to) in FIELDS {
+                close(&at(ours), mine(&format!("{ours}.{field}")), &part(want, from, to), bound);
+            }
+        } else {
+            close(&at(ours), mine(ours), want, bound);
+        }
+    }
+    assert!(compared >= 1, "{compared} values of {name}");
+    for (theirs, ours) in LOSSES {
+        let want = &want[&format!("loss.{theirs}")];
+        let ours = mine(&format!("loss.{ours}"));
+        if want.data[0] == 0.0 {
+            assert_eq!(ours.data[0], 0.0, "{}", at(theirs));
+        } else {
+            close(&at(theirs), ours, want, bound);
+        }
+    }
+    if let Some(want) = want.get("reroll") {
+        close(&at("reroll"), &rerolled(&have), want, bound);
+    }
+    // Cartpole's gradients are there as summaries alone.
+    let full = (name == "train_45000" && set.task != "cartpole").then(|| set.file("grads_45000_f64"));
+    let gradients = names().into_iter().filter_map(|(ours, theirs)| Some((ours.strip_prefix("param.")?.to_string(), theirs)));
+    let gradients: Vec<(String, String)> = gradients.collect();
+    let largest = gradients.iter().flat_map(|(path, _)| &mine(&format!("grad.{path}")).data).fold(0f64, |m, x| m.max(x.abs()));
+    let norm = gradients.iter().flat_map(|(path, _)| &mine(&format!("grad.{path}")).data).map(|x| x * x).sum::<f64>().sqrt();
+    close(&at("grad_norm"), &Tensor { shape: vec![1], data: vec![norm] }, &want["grad_norm"], bound);
+    for (path, theirs) in &gradients {
+        let gradient = mine(&format!("grad.{path}"));
+        if path == FREE {
+            assert!(gradient.data[0].abs() < 1e-6 * largest, "{}", at(path));
+        } else if let Some(want) = want.get(&format!("gradsum.{theirs}")) {
+            close_summary(&at(path), gradient, want, bound);
+        }
+        if let Some(want) = full.as_ref().and_then(|full| full.get(&format!("grad.{theirs}"))).filter(|_| path != FREE) {
+            close(&at(path), gradient, want, bound);
+        }
+    }
+    for (ours, theirs) in names() {
+        if let Some(want) = want.get(&format!("step1.{theirs}")) {
+            close_summary(&at(&format!("next {ours}")), mine(&format!("next.{ours}")), want, bound);
+        }
+    }
+}
+
+/// All levels on one thread.
+fn levels() -> impl Iterator<Item = Option<Kernels>> {
+    Level::ALL.into_iter().map(|level| Some(Kernels { level, threads: 1, device: Device::Cpu }))
+}
+
+#[test]
+fn updates_in_double_precision() {
+    SETS.iter().for_each(|set| set.updates.iter().for_each(|name| update(set, *name, true, None, 1e-9)));
+}
+
+#[test]
+fn updates_by_kernels() {
+    for set in &SETS {
+        set.updates.iter().for_each(|name| levels().for_each(|kernels| update(set, *name, false, kernels, 1e-4)));
+    }
+}
+
+/// A search of the goldens: what it starts from and what it comes to.
+struct Search {
+    name: &'static str,
+    /// Whether there was a search before, the first one.
+    begun: bool,
+    observation: usize,
+}
+
+const SEARCHES: [Search; 2] =
+    [Search { name: "first", begun: false, observation: 0 }, Search { name: "warm", begun: true, observation: 3 }];
+
+/// Entry i of the first axis.
+fn row(t: &Tensor, i: usize) -> Tensor {
+    let inner: usize = t.shape[1..].iter().product();
+    Tensor { shape: t.shape[1..].to_vec(), data: t.data[i * inner..][..inner].to_vec() }
+}
+
+/// The same numbers with axes of one entry before them.
+fn with_axes(t: &Tensor, ones: usize) -> Tensor {
+    Tensor { shape: [&vec![1; ones], &t.shape[..]].concat(), data: t.data.clone() }
+}
+
+/// Parameters, observation, memory and last plan.
+fn before(set: &Set, search: &Search, golden: &Tensors) -> Tensors {
+    let obs = set.sizes[0].1 as usize;
+    let mut given = set.params(1.0);
+    let batch = set.file("batch_f32");
+    let observation = batch["observations"].data[search.observation * obs..][..obs].to_vec();
+    given.insert("data.obs".into(), Tensor { shape: vec![1, obs], data: observation });
+    given.insert("data.first".into(), Tensor { shape: vec![1], data: vec![0.0] });
+    for layer in 0..2 {
+        let state = golden[&format!("{}.memory_state", search.name)].data[128 * layer..][..128].to_vec();
+        given.insert(format!("carry.m.{layer}.h"), Tensor { shape: vec![1, 128], data: state });
+    }
+    let mut last = with_axes(&golden["first.final_mean"], 1);
+    if !search.begun {
+        last.data.fill(0.0);
+    }
+    given.insert("carry.plan.last".into(), last);
+    given.insert("carry.plan.begun".into(), Tensor { shape: vec![1], data: vec![f64::from(search.begun)] });
+    given
+}
+
+/// The candidates' noise in a round, around the mean first.
+fn noise(golden: &Tensors, name: &str, round: usize) -> Tensor {
+    let [random, policy] = ["random", "policy"].map(|kind| row(&golden[&format!("{name}.noise_{kind}")], round));
+    let count = random.shape[0] + policy.shape[0];
+    Tensor { shape: [&[count], &random.shape[1..]].concat(), data: [random.data, policy.data].concat() }
+}
+
+#[test]
+fn searches_in_double_precision() {
+    for (set, search) in SETS.iter().flat_map(|set| SEARCHES.iter().map(move |search| (set, search))) {
+        let at = |what: &str| format!("{} {}: {what}", set.task, search.name);
+        let golden = set.file("plan_f64");
+        let of = |what: &str| &golden[&format!("{}.{what}", search.name)];
+        let mut given = before(set, search, &golden);
+        let rounds: Vec<Tensor> = (0..set.iterations).map(|round| noise(&golden, search.name, round)).collect();
+        let shape = [&[1, set.iterations], &rounds[0].shape[..]].concat();
+        let data = rounds.into_iter().flat_map(|round| round.data).collect();
+        given.insert("draw.plan.noise".into(), Tensor { shape, data });
+        let run = Call { entry: Entry::Plan, observe: true, double: true, progress: 0.45, ..Call::default() };
+        let have = call(&set.model(), &run, &given).unwrap_or_else(|e| panic!("{e}"));
+        let [mean, std, score] = ["mean", "std", "score"].map(|name| row(&have[&format!("value.plan.{name}")], 0));
+        close(&at("start"), &row(&mean, 0), of("start_mean"), 1e-9);
+        for round in 0..set.iterations {
+            close(&at("mean"), &row(&mean, round + 1), &row(of("mean"), round), 1e-9);
+            close(&at("std"), &row(&std, round + 1), &row(of("std"), round), 1e-9);
+            close(&at("scores"), &row(&score, round), &row(of("values"), round), 1e-9);
+        }
+        close(&at("action"), &have["action"], of("action"), 1e-9);
+    }
+}
+
+/// Every round of a search by itself, from the goldens' mean and deviation.
+#[test]
+fn rounds_by_kernels() {
+    for set in &SETS {
+        let text = std::fs::read_to_string(project(set.file)).expect("a model");
+        let one = text.replace(&format!("iterations = {}", set.iterations), "iterations = 1");
+        let model = of_text_in("models", &one, &set.sizes);
+        let golden = set.file("plan_f64");
+        let mut others = 0;
+        for (search, round) in SEARCHES.iter().flat_map(|search| (0..set.iterations).map(move |round| (search, round))) {
+            let of = |what: &str| &golden[&format!("{}.{what}", search.name)];
+            let mut given = before(set, search, &golden);
+            given.insert("draw.plan.noise".into(), with_axes(&noise(&golden, search.name, round), 2));
+            if round > 0 {
+                given.insert("value.plan.mean".into(), with_axes(&row(of("mean"), round - 1), 1));
+                given.insert("value.plan.std".into(), with_axes(&row(of("std"), round - 1), 1));
+            }
+            for kernels in levels() {
+                let at = |what: &str| format!("{} {}, round {round}, {kernels:?}: {what}", set.task, search.name);
+                let run = Call { entry: Entry::Plan, observe: true, kernels, progress: 0.45, ..Call::default() };
+                let have = call(&model, &run, &given).unwrap_or_else(|e| panic!("{}", at(&e.to_string())));
+                let [mean, std, score] = ["mean", "std", "score"].map(|name| row(&have[&format!("value.plan.{name}")], 0));
+                close(&at("scores"), &row(&score, 0), &row(of("values"), round), 1e-4);
+                if round == 0 {
+                    close(&at("start"), &row(&mean, 0), of("start_mean"), 1e-4);
+                }
+                if best(&row(&score, 0), of("elite_index").shape[1]) != chosen(&row(of("elite_index"), round)) {
+                    let gap = of("elite_gap").data[round];
+                    assert!(gap < 1e-3, "{}", at("another elite"));
+                    others += 1;
+                    continue;
+                }
+                close(&at("mean"), &row(&mean, 1), &row(of("mean"), round), 1e-4);
+                close(&at("std"), &row(&std, 1), &row(of("std"), round), 1e-4);
+            }
+        }
+        println!("{}: another elite in {others} rounds", set.task);
+    }
+}
+
+/// The places of the largest scores, in order of place.
+fn best(scores: &Tensor, count: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..scores.data.len()).collect();
+    places.sort_by(|a, b| scores.data[*b].total_cmp(&scores.data[*a]));
+    places.truncate(count);
+    places.sort_unstable();
+    places
+}
+
+fn chosen(index: &Tensor) -> Vec<usize> {
+    let mut places: Vec<usize> = index.data.iter().map(|x| *x as usize).collect();
+    places.sort_unstable();
+    places
+}
