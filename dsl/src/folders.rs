@@ -91,7 +91,8 @@ impl Loader for Folders {
         let path = fs::canonicalize(folder.real.join(&file))
             .map_err(|error| LoadError::Unreadable { path: name.clone(), reason: error.to_string() })?;
         let offered = self.folders.iter().any(|f| !f.above && path.starts_with(&f.real));
-        if !offered && !(folder.above && path.parent() == Some(&folder.real)) {
+        let beside = folder.above && path.parent() == Some(&folder.real);
+        if !offered && !beside {
             return Err(LoadError::Outside { path: name });
         }
         let text = read_text(&path, &name)?;

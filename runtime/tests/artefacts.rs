@@ -61,11 +61,14 @@ fn crafted_ones_are_refused() {
     }
 }
 
+/// A tensor of a file: its type, its shape and its bytes.
+type Stored = (Dtype, Vec<usize>, Vec<u8>);
+
 /// Writes a file of a checkpoint anew, with sums that are right.
-fn rewrite(checkpoint: &Path, file: &str, change: impl Fn(&str, TensorView<'_>) -> (Dtype, Vec<usize>, Vec<u8>)) {
+fn rewrite(checkpoint: &Path, file: &str, change: impl Fn(&str, TensorView<'_>) -> Stored) {
     let bytes = std::fs::read(checkpoint.join(file)).unwrap();
     let read = SafeTensors::deserialize(&bytes).unwrap();
-    let made: Vec<(String, (Dtype, Vec<usize>, Vec<u8>))> =
+    let made: Vec<(String, Stored)> =
         read.tensors().into_iter().map(|(name, view)| (name.clone(), change(&name, view))).collect();
     let views = made.iter().map(|(n, (dtype, shape, data))| (n.as_str(), TensorView::new(*dtype, shape.clone(), data).unwrap()));
     let written = safetensors::serialize(views, None).unwrap();

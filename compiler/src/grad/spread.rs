@@ -74,10 +74,11 @@ pub(crate) fn params(outside: &Spread, scan: &Scan) -> Vec<Vec<AxisId>> {
     loop {
         let inside = body(scan, &along);
         let mut changed = false;
-        for c in 0..scan.init.len() {
-            for a in inside.of(scan.body.results[c]) {
-                if !along[c].contains(a) {
-                    along[c].push(*a);
+        // The first results and the first parameters are the carries.
+        for (carry, result) in along.iter_mut().take(scan.init.len()).zip(&scan.body.results) {
+            for a in inside.of(*result) {
+                if !carry.contains(a) {
+                    carry.push(*a);
                     changed = true;
                 }
             }

@@ -28,7 +28,7 @@ impl Model {
         self.inputs.iter().try_for_each(|input| self.has_axes(&input.axes))?;
         let Action { input, low, high } = self.action;
         within("input", input, self.inputs.len())?;
-        if !(low < high) {
+        if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) {
             return Err(format!("actions lie between {low} and {high}"));
         }
         self.latents.iter().flat_map(|latent| &latent.fields).try_for_each(|(_, axes)| self.has_axes(axes))?;

@@ -69,7 +69,7 @@ impl Runner for Artefacts {
         }
         let path = self.folder.path().join("x.wmx");
         std::fs::write(&path, &bytes).expect("it is written");
-        guard(Some(if seed % 2 == 0 { Side::End } else { Side::Start }));
+        guard(Some(if seed.is_multiple_of(2) { Side::End } else { Side::Start }));
         let compute = Compute { level: Level::Mega, threads: 1, device: Device::Cpu };
         let Ok(mut policy) = Policy::load(&path, &self.checkpoint, 3, compute) else { return Ended::Refused };
         for _ in 0..3 {

@@ -32,8 +32,8 @@ impl Runner for Kernels {
         if operations(&program) > WORK {
             return Ended::Long;
         }
-        guard(Some(if number % 2 == 0 { Side::End } else { Side::Start }));
-        let open = if number / 2 % 2 == 0 { Instance::new } else { Instance::of_strips };
+        guard(Some(if number.is_multiple_of(2) { Side::End } else { Side::Start }));
+        let open = if (number / 2).is_multiple_of(2) { Instance::new } else { Instance::of_strips };
         let Ok(mut instance) = open(&program, 1 + rng.below(2)) else { return Ended::Refused };
         for input in 0..program.inputs.len() {
             let numbers = instance.input_mut(input);

@@ -174,7 +174,7 @@ impl<'a> Seen<'a> {
         for s in stmts {
             if let StmtKind::Let(_, e) | StmtKind::Return(e) = &s.kind {
                 walk(e, &mut |e| {
-                    if lets.iter().any(|l| *l == e) {
+                    if lets.contains(&e) {
                         self.found.insert("expression beside a `let` of it");
                     }
                 });

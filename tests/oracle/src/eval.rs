@@ -198,10 +198,10 @@ impl<'a> Oracle<'a> {
         if let Some(node) = find(&cx.env, name) {
             return self.node(cx, &node);
         }
-        if cx.visible || !cx.space.id.is_empty() {
-            if let Some(space) = self.family_space(&cx.space, name) {
-                return self.read(&cx.ctx, &space, name, cx.sample, &[]);
-            }
+        if (cx.visible || !cx.space.id.is_empty())
+            && let Some(space) = self.family_space(&cx.space, name)
+        {
+            return self.read(&cx.ctx, &space, name, cx.sample, &[]);
         }
         if cx.visible {
             if let Some(axis) = self.dims.borrow().get(name) {

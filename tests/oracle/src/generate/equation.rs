@@ -8,7 +8,7 @@ impl Writer {
     }
 
     fn kind(&mut self) -> Ty {
-        *self.rng.pick(&[VQ, VQ, VQ, S, S, VC])
+        self.rng.pick::<Ty>(&[VQ, VQ, VQ, S, S, VC])
     }
 
     fn push(&mut self, name: &str, subs: Vec<Sub>, kind: Kind, sc: Scope) {
