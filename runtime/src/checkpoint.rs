@@ -1,6 +1,6 @@
 //! Checkpoints: folders with tensors and a manifest.
 //!
-//! [`write`] writes a draft, syncs it, reads it back, validates it and only then renames it. `SHA256SUMS`, which `sha256sum -c`
+//! [`write()`] writes a draft, syncs it, reads it back, validates it and only then renames it. `SHA256SUMS`, which `sha256sum -c`
 //! reads too, covers every file. [`newest`] skips a checkpoint that is damaged or not finite and uses the one before it. The file
 //! `best` names the checkpoint with the highest return; it stays when newer ones replace the others.
 
@@ -22,7 +22,7 @@ use crate::train::{Counters, Evaluation, Means, Snapshot};
 /// The format that is written. Format 1 has no version and no sums of losses.
 const FORMAT: u64 = 2;
 const OLDEST: u64 = 1;
-/// How many of the newest checkpoints [`write`] keeps, unless you say otherwise.
+/// How many of the newest checkpoints [`write()`] keeps, unless you say otherwise.
 pub const KEEP: usize = 2;
 /// Names the best checkpoint.
 const BEST: &str = "best";

@@ -3,7 +3,7 @@
 //!
 //! Arrays end right before such a page, or start right after one; what is left of their pages holds a pattern that is
 //! looked at when the memory is given back, which finds writes beyond the near end. An array that is past a guard by
-//! less than [`MARGIN`] bytes meets no other mapping of the process.
+//! less than `MARGIN` bytes meets no other mapping of the process.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
