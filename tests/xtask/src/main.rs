@@ -1,9 +1,13 @@
-//! `cargo xtask verify [NAME..]`: the checks that take too long for `cargo test`, one after the other, with a table at the end.
+//! Tasks of the project that are no tests.
 //!
-//! A check is a line of [`CHECKS`]: its name, what it shows, and the command, run from the root of the project.
+//! - `cargo xtask verify [NAME..]` runs the checks that take too long for `cargo test`, with a table at the end. A check is a line of
+//!   [`CHECKS`]: its name, what it shows, and the command, run from the root of the project.
+//! - `cargo xtask notices [--check]` writes or compares the licences of our dependencies.
+
+mod notices;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,6 +32,8 @@ const CHECKS: &[Check] = &[
     Check { name: "asan", shows: "the same for ten minutes under the address sanitizer (nightly): strip operations, products, copies, sorts", command: &["env", "HOSTILE_SECONDS=600", "RUSTFLAGS=-Zsanitizer=address --cfg asan", "CARGO_TARGET_DIR=target/asan", "cargo", "+nightly", "test", "-p", "wmc-runtime", "--test", "hostile", "--target", "x86_64-unknown-linux-gnu", "mutants", "--", "--nocapture"] },
     Check { name: "valgrind", shows: "the processor's backend, its generated code included, touches no memory that is not its own", command: &["env", "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=valgrind -q --error-exitcode=9 --smc-check=all-non-file", "cargo", "test", "-p", "wmc-compiler", "--lib", "backend::cpu::tests", "--", "--test-threads", "1"] },
     Check { name: "compile-time", shows: "a net of 1,000 layers compiles in at most ten times the time of 125; 80 substeps with gradients in 3 s", command: &["cargo", "test", "--release", "-p", "wmc-compiler", "--test", "compile_time", "--", "--include-ignored", "--nocapture", "--test-threads", "1"] },
+    Check { name: "deny", shows: "licences, sources and advisories of all dependencies (needs cargo-deny)", command: &["cargo", "deny", "check"] },
+    Check { name: "machete", shows: "no dependency is unused (needs cargo-machete)", command: &["cargo", "machete"] },
     Check { name: "bench", shows: "the tables of docs/performance.md", command: &["cargo", "bench", "--bench", "kernels"] },
     Check { name: "loop", shows: "environment, replay and records take less than 10 % of a decision at paper size", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "bench", "a_loop_at_paper_size", "--", "--ignored", "--nocapture"] },
     Check { name: "memory", shows: "a run at paper size stays below 1 GiB and does not grow once the replay is full", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "bench", "memory_at_paper_size", "--", "--ignored", "--nocapture"] },
@@ -45,12 +51,26 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
         Some((command, names)) if command == "verify" => verify(names),
+        Some((command, rest)) if command == "notices" && (rest.is_empty() || rest == ["--check"]) => {
+            match notices::run(&root(), !rest.is_empty()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("error: {error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
         _ => usage(),
     }
 }
 
+/// The root of the project.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 fn usage() -> ExitCode {
-    eprintln!("usage: cargo xtask verify [NAME..]\n");
+    eprintln!("usage: cargo xtask verify [NAME..]\n       cargo xtask notices [--check]\n");
     for check in CHECKS {
         eprintln!("  {:12}  {}", check.name, check.shows);
     }
@@ -82,9 +102,8 @@ fn verify(names: &[String]) -> ExitCode {
 /// Runs a check. What it says on standard error goes through; its standard output is shown and searched for a summary.
 fn run(check: &Check) -> Outcome {
     let start = Instant::now();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(check.command[0]);
-    command.args(&check.command[1..]).current_dir(root).stdin(Stdio::null()).stderr(Stdio::inherit());
+    command.args(&check.command[1..]).current_dir(root()).stdin(Stdio::null()).stderr(Stdio::inherit());
     match command.output() {
         Ok(output) => {
             let _ = std::io::stdout().write_all(&output.stdout);
