@@ -3,6 +3,7 @@
 mod command;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -21,7 +22,7 @@ fn small(folder: &Path) -> std::path::PathBuf {
         "name = 'small'\ntasks = ['pendulum_swingup']\nseeds = [1, 2]\nood = true\n\
          set = {{ steps = 60, seed_steps = 50, eval_every = 30, length = 30 }}\ndim = {{ S = 4, H = 3, B = 4, T = 4 }}\n\
          [[method]]\nname = 'Starter & Co'\nfile = '{root}/src/starter.wm'\n\
-         paper = {{ return = {{ pendulum_swingup = 12.5 }}, ood = {{ 'mass=0.7' = {{ pendulum_swingup = [7.5, 0.25] }} }} }}\n\
+         published = {{ return = {{ pendulum_swingup = 12.5 }}, ood = {{ 'mass=0.7' = {{ pendulum_swingup = {{ mean = 7.5, std = 0.25 }} }} }} }}\n\
          [[method]]\nname = 'Broken'\nfile = '{root}/src/starter.wm'\nset = {{ reward_scale = 1e300 }}\n"
     );
     fs::write(&file, text).unwrap();
@@ -206,10 +207,9 @@ fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
     let line = equal.lines().find(|l| l.starts_with("| pendulum_swingup | Starter & Co |")).unwrap();
     let cells: Vec<&str> = line.split(" | ").collect();
     assert!(cells[2].contains(" ± ") && cells[2].ends_with(" (2)") && cells[3].ends_with(" (1) |"), "{line}");
-    assert!(
-        cells[2].starts_with(told.lines().find(|l| l.contains("| 1, 2 | 30 |")).unwrap().split(" | ").nth(3).unwrap()),
-        "{told}"
-    );
+    let returns = told.lines().find(|l| l.contains("| 1, 2 | 30 |")).unwrap();
+    let mean = returns.split(" | ").nth(4).and_then(|cell| cell.split(" ±").next()).unwrap();
+    assert!(cells[2].starts_with(mean), "{told}");
     run(&[]);
     let both = results(&out, "small")["rows"].clone();
     assert_eq!((both.as_array().unwrap().len(), both[0]["steps"].as_u64()), (1, Some(60)));
@@ -218,9 +218,10 @@ fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
     let other = folder.path().join("other.toml");
     fs::write(
         &other,
-        fs::read_to_string(&file)
-            .unwrap()
-            .replace("'mass=0.7' = { pendulum_swingup = [7.5, 0.25] }", "'mass=1.3' = { pendulum_swingup = 6.25 }"),
+        fs::read_to_string(&file).unwrap().replace(
+            "'mass=0.7' = { pendulum_swingup = { mean = 7.5, std = 0.25 } }",
+            "'mass=1.3' = { pendulum_swingup = 6.25 }",
+        ),
     )
     .unwrap();
     let output = ends(wmc(&["experiment", "--method", "Starter & Co", "--out"]).arg(&out).arg(&other), 0);
@@ -233,6 +234,93 @@ fn an_experiment_is_run_to_a_decision_and_goes_on_later() {
             && told.contains("| 60 | mass=1.3 | 6.25 |"),
         "{told}"
     );
+}
+
+/// Two methods in two stages; the second method is compared with the first, and the first with published figures.
+fn staged(folder: &Path) -> std::path::PathBuf {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let file = folder.join("staged.toml");
+    let text = format!(
+        "name = 'staged'\ntasks = ['pendulum_swingup']\nseeds = [1, 2]\nood = ['mass=0.7']\nood_episodes = 4\n\
+         set = {{ steps = 60, seed_steps = 50, eval_every = 30, length = 30 }}\ndim = {{ S = 4, H = 3, B = 4, T = 4 }}\n\
+         [published]\nlabel = 'theirs'\nseeds = [3, 4, 5]\nsteps = 60\nagree = ['return']\n\
+         [[stage]]\nname = 'short'\nmethods = ['One']\nuntil = 30\nood = false\n\
+         [[stage]]\nname = 'whole'\n\
+         [[method]]\nname = 'One'\nfile = '{root}/src/starter.wm'\n\
+         [method.published]\nreturn = {{ pendulum_swingup = [1000.0, 1001.0, 1002.0] }}\n\
+         [[method]]\nname = 'Other'\nfile = '{root}/src/starter.wm'\nset = {{ seed_steps = 40 }}\nagainst = 'One'\n"
+    );
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn stages_go_on_with_runs_and_a_report_compares_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (staged(folder.path()), folder.path().join("runs"));
+    let run = |more: &[&str]| ends(wmc(&["experiment", "--out"]).arg(&out).arg(&file).args(more), 0);
+    run(&["--stage", "short"]);
+    let rows = results(&out, "staged")["rows"].clone();
+    let short = |row: &Value| (row["method"].as_str().unwrap().to_string(), row["steps"].as_u64().unwrap());
+    assert_eq!(rows.as_array().unwrap().iter().map(short).collect::<Vec<_>>(), [("One".to_string(), 30)]);
+    assert_eq!(rows[0]["changes"].as_array().unwrap().len(), 0);
+    let told = text(&run(&[]).stderr);
+    assert!(told.contains("was done  One on pendulum_swingup, seed 1") && told.contains("done      One on"), "{told}");
+    let found = results(&out, "staged");
+    assert_eq!(found["runs"].as_array().unwrap().len(), 4);
+    for run in found["runs"].as_array().unwrap() {
+        for change in run["tested"]["changes"].as_array().unwrap() {
+            assert_eq!(change["returns"].as_array().unwrap().len(), 4, "{run}");
+        }
+    }
+    let told = text(&run(&[]).stderr);
+    assert!(!told.contains("done      "), "{told}");
+
+    let page = folder.path().join("results.md");
+    ends(wmc(&["report", "--markdown"]).arg(&page).arg(&out), 0);
+    let told = fs::read_to_string(&page).unwrap();
+    assert!(told.contains("| task | method | theirs, per seed | theirs | ours, per seed | ours | agreement |"), "{told}");
+    assert!(told.contains("| 1000.0 / 1001.0 / 1002.0 | 1001.0 ± 0.8 |") && told.contains("| no: "), "{told}");
+    assert!(told.contains("0 of 1 do") && told.contains("(divisor n), as published"), "{told}");
+    let against = told.split("## Against One").nth(1).unwrap().split("##").next().unwrap();
+    assert!(against.contains("| pendulum_swingup | Other | 60 | 1, 2 |") && against.contains("(divisor n - 1)"), "{against}");
+    assert!(
+        against.lines().any(|l| l.contains("Other") && ["none", "higher", "lower"].iter().any(|w| l.contains(w))),
+        "{against}"
+    );
+    assert!(told.contains("4 episodes for each change and seed") && told.contains("`delay` counts decisions"), "{told}");
+}
+
+#[test]
+fn a_run_goes_on_with_the_build_that_started_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (staged(folder.path()), folder.path().join("runs"));
+    let command = |more: &[&str]| {
+        let mut command = wmc(&["experiment", "--method", "One", "--seed", "1", "--out"]);
+        command.arg(&out).arg(&file).args(more);
+        command
+    };
+    ends(&mut command(&["--stage", "short"]), 0);
+    let builds: Vec<_> = fs::read_dir(out.join("builds")).unwrap().map(|e| e.unwrap().path()).collect();
+    let [kept] = &builds[..] else { panic!("{builds:?}") };
+    let started = out.join("one-pendulum_swingup-1/run.json");
+    let commit = |path: &Path| {
+        let run: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        run["starts"].as_array().unwrap().last().unwrap()["commit"].as_str().unwrap().to_string()
+    };
+    let own = commit(&started);
+    assert!(kept.ends_with(format!("wmc-{}", own.chars().take(12).collect::<String>())), "{kept:?}");
+    let other = "feedc0ffee0123456789";
+    fs::write(&started, fs::read_to_string(&started).unwrap().replace(&own, other)).unwrap();
+    refuses(&mut command(&[]), &[other, "put that build at", "wmc-feedc0ffee01", "--new-build"]);
+    // That build is used where it is there.
+    fs::copy(kept, out.join("builds/wmc-feedc0ffee01")).unwrap();
+    ends(&mut command(&[]), 0);
+    // A copy that is not this program is not run as if it were.
+    fs::OpenOptions::new().append(true).open(kept).unwrap().write_all(b"x").unwrap();
+    let mut seed = wmc(&["experiment", "--method", "One", "--seed", "2", "--stage", "short", "--out"]);
+    refuses(seed.arg(&out).arg(&file), &["another build of the same commit", "--new-build"]);
+    ends(seed.arg("--new-build"), 0);
 }
 
 #[test]
@@ -335,7 +423,7 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     ends(wmc(&["report", "--markdown"]).arg(&place).arg(&out), 0);
     let first = fs::read_to_string(&place).unwrap();
     for part in [
-        "| task | method | ours | area under the curve |",
+        "| task | method | ours, per seed | ours |",
         "`mse[3]`",
         "mass=0.7",
         "no action",
@@ -394,13 +482,18 @@ fn the_experiments_that_are_ready_can_be_run() {
     let mut names: Vec<String> =
         fs::read_dir(&folder).unwrap().flatten().map(|e| e.file_name().to_string_lossy().into()).collect();
     names.sort();
-    assert_eq!(names, ["ablations.toml", "main.toml", "mechanism.toml", "ood.toml", "paper_free.toml", "smoke.toml"]);
+    assert_eq!(
+        names,
+        ["ablations.toml", "main.toml", "mechanism.toml", "ood.toml", "paper_free.toml", "published.toml", "smoke.toml"]
+    );
     for name in names {
         let text: toml::Table = fs::read_to_string(folder.join(&name)).unwrap().parse().unwrap();
         for method in text["method"].as_array().unwrap() {
             let file = folder.join(method["file"].as_str().unwrap()).display().to_string();
             let protocol = text.get("protocol").map(|name| ["--protocol", name.as_str().unwrap()]);
             for task in text["tasks"].as_array().unwrap() {
+                let variant = method.get("task").and_then(|all| all.get(task.as_str().unwrap())?.get("file")?.as_str());
+                let file = variant.map_or(file.clone(), |file| folder.join(file).display().to_string());
                 let check = ["check", &file, "--task", task.as_str().unwrap()];
                 ends(&mut wmc(&[&check[..], protocol.as_ref().map_or(&[], |p| &p[..])].concat()), 0);
             }

@@ -4,7 +4,7 @@ use dsl::hir::{Model, Setting};
 use dsl::{Checked, Options};
 
 const MODEL: &str = r#"
-tasks short(reward = "sum", repeat = 4, control_steps = 200, eval_episodes = 5, seeds = [1, 2]) {
+tasks short(reward = "sum", repeat = 4, control_steps = 200, eval_episodes = 5, ood_episodes = 9, seeds = [1, 2]) {
   pendulum_swingup(O = 3, A = 1)
   cartpole_swingup(O = 5, A = 1, repeat = 2, length = 30)
 }
@@ -64,7 +64,8 @@ fn a_task_wins_over_the_model_and_the_model_over_the_head() {
 #[test]
 fn the_protocol_gives_what_train_leaves_out() {
     let train = model(None).settings;
-    assert_eq!((train.eval_every, train.eval_episodes, train.seeds), (50, 5, vec![1, 2]));
+    assert_eq!((train.eval_every, train.eval_episodes, train.ood_episodes), (50, 5, Some(9)));
+    assert_eq!(train.seeds, [1, 2]);
 }
 
 #[test]

@@ -210,7 +210,8 @@ pub(crate) struct Diagnose {
 /// Run an experiment: methods on tasks with seeds
 ///
 /// Each run is a `wmc train` in a folder of its own. What is in the folders decides what is left to do: after a stop, a crash or a failure
-/// the same command goes on, and runs that came to their end are not run again. A run that fails does not stop the others.
+/// the same command goes on, and runs that came to their end are not run again. A run that fails does not stop the others. The folder
+/// keeps a copy of the build that starts a run, and the run goes on with that copy after `wmc` was built again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -219,11 +220,16 @@ Examples:
   wmc experiment models/experiments/main.toml --method SAC --method PPO --task cartpole-swingup
   wmc experiment models/experiments/main.toml --set steps=20000 --out runs/short
   wmc experiment models/experiments/main.toml --until 10000            the first tenth of every run; again without it goes on
+  wmc experiment models/experiments/published.toml --stage b           one stage of it
   wmc report runs/main -o report.html")]
 pub(crate) struct Experiment {
     /// The file of the experiment
     #[arg(value_name = "FILE.toml")]
     pub(crate) file: PathBuf,
+
+    /// These stages alone; otherwise all
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stage: Vec<String>,
 
     /// These methods alone; otherwise all
     #[arg(long, value_name = "NAME")]
@@ -240,6 +246,10 @@ pub(crate) struct Experiment {
     /// Run each to this decision for now, and measure what it has learnt by then
     #[arg(long, value_name = "STEP")]
     pub(crate) until: Option<u64>,
+
+    /// Go on with this build where another one started a run
+    #[arg(long)]
+    pub(crate) new_build: bool,
 
     /// Runs at a time
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

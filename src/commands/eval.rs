@@ -28,8 +28,11 @@ pub(crate) fn run(arguments: &Eval, out: &mut Output) -> Exit {
             return Exit::Bad;
         }
     };
+    let train = &run.config.train;
+    let usual = if arguments.ood.is_empty() { train.eval_episodes } else { train.changed_episodes() };
+    let episodes = Some(arguments.of.episodes.unwrap_or(usual));
     let mut evaluated = |change, evaluation: &Evaluation| say(&run, change, evaluation, arguments.of.json, out);
-    match evaluate(&run, &snapshot, arguments.of.episodes, arguments.of.seed, &changes, &mut evaluated) {
+    match evaluate(&run, &snapshot, episodes, arguments.of.seed, &changes, &mut evaluated) {
         Ok(()) => {}
         Err(error) => {
             out.error(&error.to_string(), &help_for(&error, &run.sources));

@@ -1,5 +1,6 @@
 //! `wmc experiment`: methods on tasks with seeds.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,15 +8,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runtime::program::Compute;
 
 use crate::cli::Experiment as Arguments;
-use crate::experiment::file::{Experiment, Job};
-use crate::experiment::jobs::{self, Audience, End};
+use crate::experiment::builds::Builds;
+use crate::experiment::file::{Experiment, Job, Part};
+use crate::experiment::jobs::{self, Audience, End, How};
 use crate::experiment::measured::Measured;
 use crate::experiment::summary::{self, rows};
 use crate::output::{Exit, Output};
 
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> Exit {
+    let part = Part { stages: &arguments.stage, methods: &arguments.method, tasks: &arguments.task, seeds: &arguments.seed };
     let read = Experiment::read(&arguments.file).and_then(|mut experiment| {
-        experiment.only(&arguments.method, &arguments.task, &arguments.seed)?;
+        experiment.only(&part)?;
         Ok(experiment)
     });
     let experiment = match read {
@@ -26,24 +29,34 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> Exit {
         }
     };
     let folder = arguments.out.clone().unwrap_or_else(|| experiment.folder());
-    let jobs = experiment.jobs(&arguments.file, &folder, &arguments.set, arguments.until);
+    let stages = experiment.stages(&arguments.file, &folder, &arguments.set, arguments.until);
     let stop = Arc::new(AtomicBool::new(false));
     let signal = stop.clone();
     // Without a handler Ctrl-C ends the program, and the runs go on by themselves.
     let _ = ctrlc::set_handler(move || signal.store(true, Ordering::Relaxed));
-    let at_once = arguments.jobs.map_or(1, usize::from).min(jobs.len());
-    let threads = arguments.threads.unwrap_or_else(|| (Compute::default().threads / at_once).max(1));
-    out.tell(format!("{}: {} runs in {}, {at_once} at a time\n", experiment.name, jobs.len(), folder.display()));
-    let bar = Bar::new(jobs.len());
-    let ends = jobs::run(&jobs, at_once, threads, &stop, &bar);
+    let total: usize = stages.iter().map(Vec::len).sum();
+    let at_once = arguments.jobs.map_or(1, usize::from).min(total);
+    let threads = arguments.threads.unwrap_or_else(|| (Compute::default().threads / at_once.max(1)).max(1));
+    out.tell(format!("{}: {total} runs in {}, {at_once} at a time\n", experiment.name, folder.display()));
+    let bar = Bar::new(total);
+    let builds = Builds::new(&folder, arguments.new_build);
+    let how = How { builds: &builds, at_once, threads, stop: &stop };
+    let ends: Vec<End> = stages.iter().flat_map(|jobs| jobs::run(jobs, &how, &bar)).collect();
+    let jobs: Vec<Job> = stages.concat();
     bar.bar.finish_and_clear();
 
     let mut runs = Vec::new();
+    let mut folders: Vec<&Path> = Vec::new();
     for job in jobs.iter().filter(|job| job.folder.join("run.json").is_file()) {
+        // Several stages may go on with one run.
+        if folders.contains(&job.folder.as_path()) {
+            continue;
+        }
+        folders.push(&job.folder);
         match Measured::read(&job.folder) {
             Ok((measured, warning)) => {
                 warning.iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
-                runs.push((measured, Some(job.label.paper.clone())));
+                runs.push((measured, Some(job.label.published.clone())));
             }
             Err(error) => out.tell(format!("warning: {error}\n")),
         }

@@ -7,7 +7,9 @@ use runtime::tasks::Perturbation;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
-/// Methods x tasks x seeds.
+use super::published::{Published, Source};
+
+/// Methods x tasks x seeds, all at once or in stages.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Experiment {
@@ -27,11 +29,33 @@ pub(crate) struct Experiment {
     /// Also evaluates on changed tasks.
     #[serde(default)]
     ood: Ood,
+    /// Episodes under each change; otherwise as many as the protocol says.
+    ood_episodes: Option<u64>,
     /// Also looks at the energy of each trained model.
     #[serde(default)]
-    pub(crate) diagnose: bool,
+    diagnose: bool,
+    /// Where published figures come from.
+    #[serde(default)]
+    published: Source,
     #[serde(rename = "method")]
     pub(crate) methods: Vec<Method>,
+    /// Parts of it, one after the other; without any, all of it is one.
+    #[serde(default, rename = "stage")]
+    stages: Vec<Stage>,
+}
+
+/// A part of an experiment. What it leaves out is the experiment's.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stage {
+    name: String,
+    methods: Option<Vec<String>>,
+    tasks: Option<Vec<String>>,
+    seeds: Option<Vec<u64>>,
+    /// The decision that its runs come to; a later stage goes on with them.
+    until: Option<u64>,
+    ood: Option<Ood>,
+    diagnose: Option<bool>,
 }
 
 /// Changes of the task: those that each is tested under, or these.
@@ -57,6 +81,11 @@ impl Ood {
             Ood::These(changes) => std::iter::once("nominal".to_string()).chain(changes.iter().cloned()).collect(),
         }
     }
+
+    fn check(&self) -> Result<(), String> {
+        let Ood::These(changes) = self else { return Ok(()) };
+        changes.iter().try_for_each(|c| Perturbation::parse(c).map(|_| ()).map_err(|e| e.to_string()))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -74,9 +103,11 @@ pub(crate) struct Method {
     set: BTreeMap<String, Value>,
     #[serde(default)]
     dim: BTreeMap<String, u64>,
+    /// The method that a report compares it with at equal decisions.
+    against: Option<String>,
     /// What others have published, to be shown beside ours.
     #[serde(default)]
-    pub(crate) paper: Paper,
+    published: Published,
 }
 
 /// What a method runs on one task, where that differs from the others.
@@ -85,62 +116,8 @@ pub(crate) struct Method {
 struct Variant {
     file: Option<PathBuf>,
     model: Option<String>,
-}
-
-/// Published figures, by task.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Paper {
-    #[serde(rename = "return")]
-    pub(crate) returns: BTreeMap<String, Published>,
-    /// By metric and task: `mse[3]`.
-    pub(crate) metrics: BTreeMap<String, BTreeMap<String, Published>>,
-    /// By change and task: `mass=0.7`, or `mean` over all changes.
-    pub(crate) ood: BTreeMap<String, BTreeMap<String, Published>>,
-    /// The area under the curve, by task or as `mean` over all.
-    pub(crate) auc: BTreeMap<String, Published>,
-    /// What a diagnosis finds, by figure and task: `drift` without action as a part, `sign`, `size`, `lift_area`, `best_lift`.
-    pub(crate) energy: BTreeMap<String, BTreeMap<String, f64>>,
-}
-
-/// A published figure: a number, or that and its deviation, `[254.0, 14.1]`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Published {
-    Number(f64),
-    Spread(f64, f64),
-}
-
-impl std::fmt::Display for Published {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Published::Number(mean) => write!(f, "{mean}"),
-            // As many digits of both.
-            Published::Spread(mean, std) => {
-                let digits = |x: &f64| x.to_string().split_once('.').map_or(0, |(_, after)| after.len());
-                let digits = digits(mean).max(digits(std));
-                write!(f, "{mean:.digits$} ± {std:.digits$}")
-            }
-        }
-    }
-}
-
-impl Paper {
-    /// With what another experiment says about the same method.
-    pub(crate) fn and(mut self, other: Paper) -> Paper {
-        fn add<T>(to: &mut BTreeMap<String, T>, from: BTreeMap<String, T>) {
-            from.into_iter().for_each(|(key, x)| _ = to.entry(key).or_insert(x));
-        }
-        fn each<T>(to: &mut BTreeMap<String, BTreeMap<String, T>>, from: BTreeMap<String, BTreeMap<String, T>>) {
-            from.into_iter().for_each(|(key, tasks)| add(to.entry(key).or_default(), tasks));
-        }
-        add(&mut self.returns, other.returns);
-        add(&mut self.auc, other.auc);
-        each(&mut self.metrics, other.metrics);
-        each(&mut self.ood, other.ood);
-        each(&mut self.energy, other.energy);
-        self
-    }
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
 }
 
 /// One run of an experiment.
@@ -155,6 +132,8 @@ pub(crate) struct Job {
     pub(crate) arguments: Vec<String>,
     /// Changes of the task, as `wmc eval --ood` has them.
     pub(crate) ood: Vec<String>,
+    /// Episodes under each of them; otherwise as many as the protocol says.
+    pub(crate) ood_episodes: Option<u64>,
     pub(crate) diagnose: bool,
     /// The decision that it is run to for now; otherwise to its end.
     pub(crate) until: Option<u64>,
@@ -165,16 +144,29 @@ pub(crate) struct Job {
 pub(crate) struct Label {
     pub(crate) experiment: String,
     pub(crate) method: String,
-    pub(crate) paper: Paper,
+    /// The `.wm` file from the folder above the experiment's, where it is in there.
+    #[serde(default)]
+    pub(crate) file: Option<String>,
+    #[serde(default)]
+    pub(crate) against: Option<String>,
+    #[serde(default)]
+    pub(crate) published: Published,
+}
+
+/// A part of an experiment, by names; all of what is not named.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Part<'a> {
+    pub(crate) stages: &'a [String],
+    pub(crate) methods: &'a [String],
+    pub(crate) tasks: &'a [String],
+    pub(crate) seeds: &'a [u64],
 }
 
 impl Experiment {
     pub(crate) fn read(path: &Path) -> Result<Experiment, String> {
         let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
-        let experiment: Experiment = toml::from_str(&text).map_err(|e| e.to_string())?;
-        if let Ood::These(changes) = &experiment.ood {
-            changes.iter().try_for_each(|c| Perturbation::parse(c).map(|_| ()).map_err(|e| e.to_string()))?;
-        }
+        let mut experiment: Experiment = toml::from_str(&text).map_err(|e| e.to_string())?;
+        experiment.ood.check()?;
         for (what, empty) in [
             ("tasks", experiment.tasks.is_empty()),
             ("seeds", experiment.seeds.is_empty()),
@@ -195,21 +187,48 @@ impl Experiment {
                 ));
             }
         }
-        for method in &experiment.methods {
+        for method in &mut experiment.methods {
             if let Some(unknown) = method.task.keys().find(|task| !experiment.tasks.contains(task)) {
                 return Err(format!("the method `{}` has a model for `{unknown}`, which is none of its tasks", method.name));
             }
+            method.published.source.get_or_insert_with(|| experiment.published.clone());
+            method.published.check(&method.name)?;
         }
-        let mut folders: Vec<String> = experiment.methods.iter().map(|m| plain(&m.name)).collect();
+        let names: Vec<&str> = experiment.methods.iter().map(|m| m.name.as_str()).collect();
+        if let Some(method) = experiment.methods.iter().find(|m| m.against.as_deref().is_some_and(|base| !names.contains(&base)))
+        {
+            let base = method.against.as_deref().unwrap_or_default();
+            return Err(format!("the method `{}` is compared with `{base}`, which is none of its methods", method.name));
+        }
+        let mut folders: Vec<String> = names.iter().map(|name| plain(name)).collect();
         folders.sort();
         if let Some(twice) = folders.windows(2).find(|w| w[0] == w[1]) {
             return Err(format!("two methods would share the folder `{}`", twice[0]));
         }
+        experiment.stages.iter().try_for_each(|stage| experiment.check(stage))?;
+        if experiment.stages.is_empty() {
+            experiment.stages.push(Stage::default());
+        }
         Ok(experiment)
     }
 
+    /// What a stage names is there.
+    fn check(&self, stage: &Stage) -> Result<(), String> {
+        let same = self.stages.iter().filter(|other| plain(&other.name) == plain(&stage.name)).count();
+        if same > 1 {
+            return Err(format!("two stages have the name `{}`", stage.name));
+        }
+        let methods: Vec<String> = self.methods.iter().map(|m| m.name.clone()).collect();
+        for (kind, wanted, known) in [("method", &stage.methods, &methods), ("task", &stage.tasks, &self.tasks)] {
+            if let Some(unknown) = wanted.iter().flatten().find(|name| !known.contains(name)) {
+                return Err(format!("the stage `{}` has a {kind} `{unknown}`, and there are {}", stage.name, known.join(", ")));
+            }
+        }
+        stage.ood.as_ref().map_or(Ok(()), Ood::check)
+    }
+
     /// Leaves some of it, by name; all of what is not named.
-    pub(crate) fn only(&mut self, methods: &[String], tasks: &[String], seeds: &[u64]) -> Result<(), String> {
+    pub(crate) fn only(&mut self, part: &Part<'_>) -> Result<(), String> {
         fn some<T>(all: &mut Vec<T>, kind: &str, wanted: &[String], name: impl Fn(&T) -> String) -> Result<(), String> {
             let names: Vec<String> = all.iter().map(&name).collect();
             if let Some(unknown) = wanted.iter().find(|w| !names.iter().any(|n| plain(n) == plain(w))) {
@@ -218,10 +237,19 @@ impl Experiment {
             all.retain(|x| wanted.is_empty() || wanted.iter().any(|w| plain(w) == plain(&name(x))));
             Ok(())
         }
-        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
-        some(&mut self.methods, "method", methods, |m| m.name.clone())?;
-        some(&mut self.tasks, "task", tasks, String::clone)?;
-        some(&mut self.seeds, "seed", &seeds, u64::to_string)
+        some(&mut self.stages, "stage", part.stages, |s| s.name.clone())?;
+        some(&mut self.methods, "method", part.methods, |m| m.name.clone())?;
+        some(&mut self.tasks, "task", part.tasks, String::clone)?;
+        // A stage may have seeds that the others do not have.
+        let stages = self.stages.iter_mut().filter_map(|stage| stage.seeds.as_mut());
+        let mut lists: Vec<&mut Vec<u64>> = stages.chain([&mut self.seeds]).collect();
+        let mut known: Vec<u64> = lists.iter().flat_map(|seeds| seeds.iter().copied()).collect();
+        known.sort_unstable();
+        known.dedup();
+        let seeds: Vec<String> = part.seeds.iter().map(u64::to_string).collect();
+        some(&mut known, "seed", &seeds, u64::to_string)?;
+        lists.iter_mut().for_each(|seeds| seeds.retain(|seed| known.contains(seed)));
+        Ok(())
     }
 
     /// Where its runs are.
@@ -229,44 +257,72 @@ impl Experiment {
         Path::new("runs").join(self.folder.as_ref().unwrap_or(&self.name))
     }
 
-    /// All runs, seed by seed: after the first seed every method has been on every task once.
-    pub(crate) fn jobs(&self, file: &Path, out: &Path, more: &[(String, String)], until: Option<u64>) -> Vec<Job> {
-        let from = file.parent().unwrap_or(Path::new(""));
-        let mut jobs = Vec::new();
-        for seed in &self.seeds {
-            for (task, method) in self.tasks.iter().flat_map(|t| self.methods.iter().map(move |m| (t, m))) {
-                let variant = method.task.get(task).cloned().unwrap_or_default();
-                // A model's name belongs to its file.
-                let model = if variant.file.is_some() { variant.model } else { variant.model.or_else(|| method.model.clone()) };
-                let file = from.join(variant.file.as_ref().unwrap_or(&method.file));
-                let mut arguments = vec![file.display().to_string(), "--task".into(), task.clone()];
-                arguments.extend(["--seed".into(), seed.to_string()]);
-                arguments.extend(model.iter().flat_map(|m| ["--model".into(), m.clone()]));
-                arguments.extend(self.protocol.iter().flat_map(|p| ["--protocol".into(), p.clone()]));
-                let dims = self.dim.iter().filter(|(name, _)| !method.dim.contains_key(*name)).chain(&method.dim);
-                arguments.extend(dims.flat_map(|(name, size)| ["--dim".into(), format!("{name}={size}")]));
-                arguments.extend(self.settings(method, more).into_iter().flat_map(|(n, v)| ["--set".into(), format!("{n}={v}")]));
-                jobs.push(Job {
-                    title: format!("{} on {task}, seed {seed}", method.name),
-                    label: Label { experiment: self.name.clone(), method: method.name.clone(), paper: method.paper.clone() },
-                    task: task.clone(),
-                    folder: out.join(format!("{}-{}-{seed}", plain(&method.name), plain(task))),
-                    arguments,
-                    ood: self.ood.words(),
-                    diagnose: self.diagnose,
-                    until,
-                });
+    /// All runs, stage by stage. Within a stage, after the first seed every method has been on every task once.
+    pub(crate) fn stages(&self, file: &Path, out: &Path, more: &[(String, String)], until: Option<u64>) -> Vec<Vec<Job>> {
+        let jobs = |stage: &Stage| {
+            let is_wanted = |wanted: &Option<Vec<String>>, name: &String| wanted.as_ref().is_none_or(|all| all.contains(name));
+            let mut jobs = Vec::new();
+            for seed in stage.seeds.as_ref().unwrap_or(&self.seeds) {
+                for task in self.tasks.iter().filter(|task| is_wanted(&stage.tasks, task)) {
+                    let methods = self.methods.iter().filter(|method| is_wanted(&stage.methods, &method.name));
+                    let job = |method| Job {
+                        ood: stage.ood.as_ref().unwrap_or(&self.ood).words(),
+                        diagnose: stage.diagnose.unwrap_or(self.diagnose),
+                        until: [stage.until, until].into_iter().flatten().min(),
+                        ..self.job(method, task, *seed, file, out, more)
+                    };
+                    jobs.extend(methods.map(job));
+                }
             }
-        }
-        jobs
+            jobs
+        };
+        self.stages.iter().map(jobs).collect()
     }
 
-    /// The command line wins over the method, the method over the experiment.
-    fn settings(&self, method: &Method, more: &[(String, String)]) -> BTreeMap<String, String> {
+    /// A run to its end.
+    fn job(&self, method: &Method, task: &str, seed: u64, file: &Path, out: &Path, more: &[(String, String)]) -> Job {
+        let from = file.parent().unwrap_or(Path::new(""));
+        let variant = method.task.get(task).cloned().unwrap_or_default();
+        // A model's name belongs to its file.
+        let model = if variant.file.is_some() { variant.model } else { variant.model.or_else(|| method.model.clone()) };
+        let file = variant.file.as_ref().unwrap_or(&method.file);
+        let mut arguments = vec![from.join(file).display().to_string(), "--task".into(), task.to_string()];
+        arguments.extend(["--seed".into(), seed.to_string()]);
+        arguments.extend(model.iter().flat_map(|m| ["--model".into(), m.clone()]));
+        arguments.extend(self.protocol.iter().flat_map(|p| ["--protocol".into(), p.clone()]));
+        let dims = self.dim.iter().filter(|(name, _)| !method.dim.contains_key(*name)).chain(&method.dim);
+        arguments.extend(dims.flat_map(|(name, size)| ["--dim".into(), format!("{name}={size}")]));
+        // The command line wins over the task's, that over the method's, and that over the experiment's.
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
-        let written = self.set.iter().chain(&method.set).map(|(name, value)| (name.clone(), text(value)));
-        written.chain(more.iter().cloned()).collect()
+        let written = self.set.iter().chain(&method.set).chain(&variant.set).map(|(name, value)| (name.clone(), text(value)));
+        let settings: BTreeMap<String, String> = written.chain(more.iter().cloned()).collect();
+        arguments.extend(settings.into_iter().flat_map(|(n, v)| ["--set".into(), format!("{n}={v}")]));
+        let label = Label {
+            experiment: self.name.clone(),
+            method: method.name.clone(),
+            file: beside(file),
+            against: method.against.clone(),
+            published: method.published.clone(),
+        };
+        Job {
+            title: format!("{} on {task}, seed {seed}", method.name),
+            label,
+            task: task.to_string(),
+            folder: out.join(format!("{}-{}-{seed}", plain(&method.name), plain(task))),
+            arguments,
+            ood: Vec::new(),
+            ood_episodes: self.ood_episodes,
+            diagnose: false,
+            until: None,
+        }
     }
+}
+
+/// `../paper/sac.wm` is `paper/sac.wm` from the folder above the experiment's. None of files that lie elsewhere.
+fn beside(file: &Path) -> Option<String> {
+    let file = file.strip_prefix("..").ok()?;
+    let is_inside = file.components().all(|part| matches!(part, Component::Normal(_)));
+    is_inside.then(|| file.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/"))
 }
 
 /// A name as a part of a folder's.
@@ -285,12 +341,17 @@ mod tests {
         Experiment::read(&path)
     }
 
+    /// The jobs of all stages.
+    fn jobs(experiment: &Experiment, more: &[(String, String)]) -> Vec<Job> {
+        experiment.stages(Path::new("exp/x.toml"), Path::new("runs"), more, None).concat()
+    }
+
     const TWO: &str = "name = 'two'\ntasks = ['a', 'b']\nseeds = [7, 8]\nset = { steps = 10, reward = 'sum' }\ndim = { T = 4 }\n\
         [[method]]\nname = 'One'\nfile = 'one.wm'\n[[method]]\nname = 'A 2'\nfile = 'more.wm'\nmodel = 'A2'\nset = { steps = 20 }\ndim = { T = 8 }\n";
 
     #[test]
     fn every_method_meets_every_task_before_the_next_seed() {
-        let jobs = read(TWO).unwrap().jobs(Path::new("exp/x.toml"), Path::new("runs"), &[("reward".into(), "mean".into())], None);
+        let jobs = jobs(&read(TWO).unwrap(), &[("reward".into(), "mean".into())]);
         let titles: Vec<&str> = jobs.iter().map(|j| j.title.as_str()).collect();
         assert_eq!(
             titles[..5],
@@ -304,13 +365,15 @@ mod tests {
     #[test]
     fn a_method_may_run_another_model_on_a_task() {
         let text = TWO.replacen("seeds", "protocol = 'paper'\nseeds", 1) + "[method.task.b]\nmodel = 'B2'\n";
-        let arguments =
-            |text: &str| read(text).unwrap().jobs(Path::new("exp/x.toml"), Path::new("runs"), &[], None)[3].arguments.join(" ");
+        let arguments = |text: &str| jobs(&read(text).unwrap(), &[])[3].arguments.join(" ");
         let told = arguments(&text);
         assert!(told.starts_with("exp/more.wm --task b --seed 7 --model B2 --protocol paper --dim"), "{told}");
         // Another file has models of its own.
         let told = arguments(&text.replace("model = 'B2'", "file = 'b.wm'"));
         assert!(told.starts_with("exp/b.wm --task b --seed 7 --protocol paper"), "{told}");
+        // And settings.
+        let told = arguments(&text.replace("model = 'B2'", "set = { steps = 30 }"));
+        assert!(told.ends_with("--set reward=sum --set steps=30"), "{told}");
         let told = read(&text.replace("method.task.b", "method.task.c")).unwrap_err();
         assert!(told.contains("`c`"), "{told}");
     }
@@ -318,12 +381,43 @@ mod tests {
     #[test]
     fn a_part_of_it_is_named() {
         let mut experiment = read(TWO).unwrap();
-        experiment.only(&["a-2".into()], &[], &[8]).unwrap();
-        let jobs = experiment.jobs(Path::new("x.toml"), Path::new("runs"), &[], None);
+        let (methods, seeds) = (["a-2".to_string()], [8]);
+        experiment.only(&Part { methods: &methods, seeds: &seeds, ..Part::default() }).unwrap();
+        let jobs = jobs(&experiment, &[]);
         assert_eq!(jobs.iter().map(|j| j.title.as_str()).collect::<Vec<_>>(), ["A 2 on a, seed 8", "A 2 on b, seed 8"]);
-        let told = read(TWO).unwrap().only(&["Two".into()], &[], &[]).unwrap_err();
-        assert_eq!(told, "it has no method `Two`, but One, A 2");
-        assert_eq!(read(TWO).unwrap().only(&[], &[], &[9]).unwrap_err(), "it has no seed `9`, but 7, 8");
+        let told = |part: &Part<'_>| read(TWO).unwrap().only(part).unwrap_err();
+        assert_eq!(told(&Part { methods: &["Two".into()], ..Part::default() }), "it has no method `Two`, but One, A 2");
+        assert_eq!(told(&Part { seeds: &[9], ..Part::default() }), "it has no seed `9`, but 7, 8");
+    }
+
+    const STAGES: &str = "ood = true\n[[stage]]\nname = 'first'\nmethods = ['One']\nuntil = 5\nood = false\n\
+        [[stage]]\nname = 'then'\nmethods = ['One', 'A 2']\ntasks = ['b']\nseeds = [8, 11]\ndiagnose = true\n";
+
+    #[test]
+    fn stages_are_parts_in_their_order() {
+        let text = TWO.replacen("[[method]]", &(STAGES.to_string() + "[[method]]"), 1);
+        let experiment = read(&text).unwrap();
+        let stages = experiment.stages(Path::new("x.toml"), Path::new("runs"), &[], Some(7));
+        let titles = |jobs: &[Job]| jobs.iter().map(|j| j.title.clone()).collect::<Vec<_>>();
+        assert_eq!(titles(&stages[0]), ["One on a, seed 7", "One on b, seed 7", "One on a, seed 8", "One on b, seed 8"]);
+        assert_eq!(titles(&stages[1]), ["One on b, seed 8", "A 2 on b, seed 8", "One on b, seed 11", "A 2 on b, seed 11"]);
+        let of = |job: &Job| (job.until, job.ood.len(), job.diagnose);
+        assert_eq!((of(&stages[0][0]), of(&stages[1][0])), ((Some(5), 0, false), (Some(7), 1, true)));
+        // The same run, further.
+        assert_eq!(stages[0][3].folder, stages[1][0].folder);
+        let mut part = read(&text).unwrap();
+        part.only(&Part { stages: &["then".into()], seeds: &[11], ..Part::default() }).unwrap();
+        assert_eq!(titles(&jobs(&part, &[])), ["One on b, seed 11", "A 2 on b, seed 11"]);
+        for (from, to, word) in [
+            ("methods = ['One', 'A 2']", "methods = ['Two']", "the stage `then` has a method `Two`, and there are One, A 2"),
+            ("tasks = ['b']", "tasks = ['c']", "a task `c`"),
+            ("'then'", "'First'", "two stages have the name"),
+            ("ood = false", "ood = ['wind=2']", "wind=2"),
+            ("until", "untill", "untill"),
+        ] {
+            let told = read(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(told.contains(word), "{told}");
+        }
     }
 
     #[test]
@@ -335,23 +429,18 @@ mod tests {
     }
 
     #[test]
-    fn papers_of_several_experiments_add_up() {
-        let paper = |text: &str| toml::from_str::<Paper>(text).unwrap();
-        let one = paper("return = { a = 1.0 }\nood = { 'mass=2' = { a = 3.0 } }");
-        let both = one.and(paper("return = { a = 7.0, b = 2.0 }\nood = { 'mass=2' = { b = 4.0 } }"));
-        assert_eq!(both, paper("return = { a = 1.0, b = 2.0 }\nood = { 'mass=2' = { a = 3.0, b = 4.0 } }"));
-    }
-
-    #[test]
-    fn a_published_figure_may_have_a_deviation() {
-        let text = "auc = { mean = 98 }\nreturn = { a = [254.0, 14.15], b = 0.5 }\n";
-        let paper: Paper = toml::from_str(text).unwrap();
-        let shown = [paper.returns["a"], paper.returns["b"], paper.auc["mean"]].map(|figure| figure.to_string());
-        assert_eq!(shown, ["254.00 ± 14.15", "0.5", "98"]);
-        let kept = serde_json::to_string(&paper).unwrap();
-        assert!(kept.contains(r#""a":[254.0,14.15],"b":0.5"#), "{kept}");
-        assert_eq!(serde_json::from_str::<Paper>(&kept).unwrap(), paper);
-        assert!(toml::from_str::<Paper>("return = { a = [1.0, 2.0, 3.0] }").is_err());
+    fn a_method_has_published_figures_and_another_to_be_compared_with() {
+        let text = TWO.replacen("seeds", "published = { label = 'theirs', seeds = [1, 2, 3] }\nseeds", 1)
+            + "against = 'One'\n[method.published]\nreturn = { a = [1.0, 2.0, 3.0] }\n";
+        let label = jobs(&read(&text).unwrap(), &[])[1].label.clone();
+        assert_eq!((label.against.as_deref(), label.published.label(), label.file), (Some("One"), "theirs", None));
+        let told = read(&text.replace("2.0, 3.0", "2.0")).unwrap_err();
+        assert!(told.contains("a published figure of `A 2` for `a` has 2 numbers") && told.contains("names 3 seeds"), "{told}");
+        let told = read(&text.replace("'One'\n[", "'Two'\n[")).unwrap_err();
+        assert!(told.contains("`A 2` is compared with `Two`"), "{told}");
+        let file = |text: &str| beside(Path::new(text));
+        assert_eq!(file("../paper/sac.wm").as_deref(), Some("paper/sac.wm"));
+        assert_eq!((file("../../sac.wm"), file("/a/sac.wm")), (None, None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use runtime::checkpoint;
 use runtime::run::Run;
 
+use super::builds::Builds;
 use super::file::Job;
 use super::measured::{self, Change, Tested};
 
@@ -33,8 +34,54 @@ pub(crate) trait Audience: Sync {
     fn progress(&self, steps: u64);
 }
 
+/// How jobs are run.
+#[derive(Debug)]
+pub(crate) struct How<'a> {
+    pub(crate) builds: &'a Builds,
+    pub(crate) at_once: usize,
+    pub(crate) threads: usize,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl How<'_> {
+    /// Another command of a build of this program.
+    fn command(&self, program: &Path, name: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args([name, "--threads", &self.threads.to_string()]);
+        command
+    }
+}
+
+/// A run that is there.
+struct Found {
+    run: Run,
+    /// The decision that it comes to.
+    end: u64,
+}
+
+impl Found {
+    fn of(job: &Job) -> Option<Found> {
+        let run = Run::open(&job.folder).ok()?;
+        Some(Found { end: run.config.train.steps.min(job.until.unwrap_or(u64::MAX)), run })
+    }
+
+    fn is_trained(&self) -> bool {
+        saved(&self.run.folder) >= self.end
+    }
+
+    fn is_tested(&self, job: &Job) -> bool {
+        let episodes = job.ood_episodes.unwrap_or(self.run.config.train.changed_episodes());
+        measured::is_there(&job.folder, self.end, &job.task, &job.ood, episodes)
+    }
+
+    fn is_diagnosed(&self, job: &Job) -> bool {
+        !job.diagnose || measured::is_diagnosed(&job.folder, self.end)
+    }
+}
+
 /// Runs all jobs, `at_once` at a time with `threads` each. The ends are in the order of the jobs; those that were never started have stopped.
-pub(crate) fn run(jobs: &[Job], at_once: usize, threads: usize, stop: &AtomicBool, audience: &dyn Audience) -> Vec<End> {
+pub(crate) fn run(jobs: &[Job], how: &How<'_>, audience: &dyn Audience) -> Vec<End> {
+    let stop = how.stop;
     let ends: Vec<Mutex<End>> = jobs.iter().map(|_| Mutex::new(End::Stopped)).collect();
     let steps: Vec<AtomicU64> = jobs.iter().map(|job| AtomicU64::new(saved(&job.folder))).collect();
     let next = AtomicUsize::new(0);
@@ -46,14 +93,14 @@ pub(crate) fn run(jobs: &[Job], at_once: usize, threads: usize, stop: &AtomicBoo
         while !stop.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(number) else { return };
-            let end = one(job, threads, stop, &|step| at_step(number, step)).unwrap_or_else(End::Failed);
+            let end = one(job, how, &|step| at_step(number, step)).unwrap_or_else(End::Failed);
             audience.ended(job, &end);
             if let Ok(mut place) = ends[number].lock() {
                 *place = end;
             }
         }
     };
-    std::thread::scope(|scope| (0..at_once.max(1)).for_each(|_| _ = scope.spawn(work)));
+    std::thread::scope(|scope| (0..how.at_once.max(1)).for_each(|_| _ = scope.spawn(work)));
     ends.into_iter().map(|end| end.into_inner().unwrap_or(End::Stopped)).collect()
 }
 
@@ -63,22 +110,22 @@ fn saved(folder: &Path) -> u64 {
     newest.and_then(|place| place.file_name()?.to_str()?.parse().ok()).unwrap_or(0)
 }
 
-fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sync)) -> Result<End, String> {
+fn one(job: &Job, how: &How<'_>, at_step: &(dyn Fn(u64) + Sync)) -> Result<End, String> {
     let there = job.folder.join("run.json").is_file();
-    let tested = || measured::is_there(&job.folder, saved(&job.folder), &job.task, &job.ood);
-    let diagnosed = || !job.diagnose || measured::is_diagnosed(&job.folder, saved(&job.folder));
     // Also of a run that another experiment has made: each has published figures of its own.
     measured::label(&job.folder, &job.label)?;
-    if there && is_done(job) && tested() && diagnosed() {
+    let found = Found::of(job);
+    if found.as_ref().is_some_and(|found| found.is_trained() && found.is_tested(job) && found.is_diagnosed(job)) {
         return Ok(End::Already);
     }
     if !there && job.folder.exists() {
         // Killed before it had made its folder whole: there is nothing in it that was learnt.
         fs::remove_dir_all(&job.folder).map_err(|e| format!("{}: {e}", job.folder.display()))?;
     }
-    if !there || !is_done(job) {
+    if !found.as_ref().is_some_and(Found::is_trained) {
         let labelled = AtomicBool::new(false);
-        let mut train = own("train", threads)?;
+        let program = found.map_or_else(|| how.builds.own(), |found| how.builds.of(&found.run))?;
+        let mut train = how.command(&program, "train");
         train.arg("--json");
         match there {
             true => train.arg("--resume").arg(&job.folder),
@@ -93,19 +140,20 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
                 let _ = measured::label(&job.folder, &job.label);
             }
         };
-        if let Some(end) = finish(train, job, stop, line)? {
+        if let Some(end) = finish(train, job, how.stop, line)? {
             return Ok(end);
         }
     }
-    if !tested()
-        && let Some(end) = evaluate(job, threads, stop)?
+    let Some(found) = Found::of(job) else { return Err("its folder cannot be read".into()) };
+    if !found.is_tested(job)
+        && let Some(end) = evaluate(job, how)?
     {
         return Ok(end);
     }
-    if !diagnosed() {
-        let mut diagnose = own("diagnose", threads)?;
+    if !found.is_diagnosed(job) {
+        let mut diagnose = how.command(&how.builds.own()?, "diagnose");
         diagnose.arg(&job.folder);
-        if let Some(end) = finish(diagnose, job, stop, |_| ())? {
+        if let Some(end) = finish(diagnose, job, how.stop, |_| ())? {
             return Ok(end);
         }
     }
@@ -114,13 +162,14 @@ fn one(job: &Job, threads: usize, stop: &AtomicBool, at_step: &(dyn Fn(u64) + Sy
 }
 
 /// Returns on the task as it was changed, and a drawing of an episode.
-fn evaluate(job: &Job, threads: usize, stop: &AtomicBool) -> Result<Option<End>, String> {
-    let mut eval = own("eval", threads)?;
+fn evaluate(job: &Job, how: &How<'_>) -> Result<Option<End>, String> {
+    let mut eval = how.command(&how.builds.own()?, "eval");
     eval.args(["--json", "--frames"]).arg(job.folder.join(measured::FRAMES)).arg(&job.folder);
     eval.args(job.ood.iter().flat_map(|change| ["--ood", change]));
+    eval.args(job.ood_episodes.into_iter().flat_map(|n| ["--episodes".into(), n.to_string()]));
     let lines = Mutex::new(Vec::new());
     let keep = |line: &str| _ = lines.lock().map(|mut all| all.push(serde_json::from_str::<Change>(line)));
-    if let Some(end) = finish(eval, job, stop, keep)? {
+    if let Some(end) = finish(eval, job, how.stop, keep)? {
         return Ok(Some(end));
     }
     let lines = lines.into_inner().unwrap_or_default();
@@ -138,20 +187,6 @@ fn finish(command: Command, job: &Job, stop: &AtomicBool, line: impl Fn(&str) + 
         _ if stop.load(Ordering::Relaxed) => Ok(Some(End::Stopped)),
         code => Err(said(&errors, code)),
     }
-}
-
-/// Whether a run has come as far as it should.
-fn is_done(job: &Job) -> bool {
-    let steps = |run: Run| run.config.train.steps.min(job.until.unwrap_or(u64::MAX));
-    Run::open(&job.folder).is_ok_and(|run| saved(&job.folder) >= steps(run))
-}
-
-/// Another command of this program.
-fn own(name: &str, threads: usize) -> Result<Command, String> {
-    let program = std::env::current_exe().map_err(|e| format!("cannot find this program again: {e}"))?;
-    let mut command = Command::new(program);
-    command.args([name, "--threads", &threads.to_string()]);
-    Ok(command)
 }
 
 /// Runs a command, line by line, its standard error in a file. The exit code, if it had one.

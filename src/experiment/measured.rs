@@ -55,6 +55,12 @@ pub(crate) struct Seen {
 pub(crate) struct Measured {
     /// The experiment's name for it, or the model's.
     pub(crate) method: String,
+    /// The method that it is compared with at equal decisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) against: Option<String>,
+    /// The builds that trained it.
+    #[serde(default)]
+    pub(crate) commits: Vec<String>,
     pub(crate) task: String,
     /// The protocol; runs kept before protocols had names used `long`.
     #[serde(default = "unnamed")]
@@ -79,8 +85,8 @@ pub(crate) fn label(folder: &Path, label: &Label) -> Result<(), String> {
     if !folder.join("run.json").is_file() {
         return Ok(());
     }
-    let others = label_of(folder).filter(|old| old.method == label.method).map(|old| old.paper).unwrap_or_default();
-    put(&folder.join(LABEL), &Label { paper: label.paper.clone().and(others), ..label.clone() })
+    let others = label_of(folder).filter(|old| old.method == label.method).map(|old| old.published).unwrap_or_default();
+    put(&folder.join(LABEL), &Label { published: label.published.clone().and(others), ..label.clone() })
 }
 
 /// Adds returns on changed tasks to those that are there, if these are of the same step.
@@ -96,21 +102,21 @@ pub(crate) fn add(folder: &Path, tested: Tested) -> Result<(), String> {
     put(&folder.join(TESTED), &all)
 }
 
-/// Whether all was measured that is asked for, and drawn, of what was learnt by this step.
-pub(crate) fn is_there(folder: &Path, step: u64, task: &str, ood: &[String]) -> bool {
-    let Some(found) = get(&folder.join(TESTED)).filter(|t: &Tested| t.step == step) else { return false };
-    let has = |name: &str| found.changes.iter().any(|c| c.change == name);
+/// Whether all was measured that is asked for, with so many episodes, and drawn, of what was learnt by this step or later.
+pub(crate) fn is_there(folder: &Path, step: u64, task: &str, ood: &[String], episodes: u64) -> bool {
+    let Some(found) = get(&folder.join(TESTED)).filter(|t: &Tested| t.step >= step) else { return false };
+    let has = |name: &str| found.changes.iter().any(|c| c.change == name && c.returns.len() as u64 >= episodes);
     let there = |word: &String| match word.as_str() {
-        "all" => Perturbation::of_task(task).iter().all(|change| has(&change.to_string())),
+        "all" => has("nominal") && Perturbation::of_task(task).iter().all(|change| has(&change.to_string())),
         "nominal" => has("nominal"),
         word => Perturbation::parse(word).is_ok_and(|change| has(&change.to_string())),
     };
     folder.join(FRAMES).is_file() && ood.iter().all(there)
 }
 
-/// Whether `wmc diagnose` has looked at what was learnt by this step.
+/// Whether `wmc diagnose` has looked at what was learnt by this step or later.
 pub(crate) fn is_diagnosed(folder: &Path, step: u64) -> bool {
-    diagnosis_of(folder).is_some_and(|found| found["step"].as_u64() == Some(step))
+    diagnosis_of(folder).is_some_and(|found| found["step"].as_u64().is_some_and(|found| found >= step))
 }
 
 fn diagnosis_of(folder: &Path) -> Option<serde_json::Value> {
@@ -131,9 +137,10 @@ fn get<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
     serde_json::from_slice(&disk::read(path).ok()?).ok()
 }
 
-/// `wmc train models/sac.wm --task reacher_easy --seed 7 --set steps=20000`.
-fn command(identity: &Identity) -> String {
-    let mut words = format!("wmc train models/{} --model {} --task {}", identity.file, identity.model, identity.task);
+/// `wmc train models/paper/sac.wm --task reacher_easy --seed 7 --set steps=20000`. `file` is where the model is in `models`.
+pub(crate) fn command(identity: &Identity, file: Option<&str>) -> String {
+    let file = file.unwrap_or(&identity.file);
+    let mut words = format!("wmc train models/{file} --model {} --task {}", identity.model, identity.task);
     if let Some(protocol) = &identity.protocol {
         words += &format!(" --protocol {protocol}");
     }
@@ -152,8 +159,11 @@ impl Measured {
     pub(crate) fn read(folder: &Path) -> Result<(Measured, Option<String>), runtime::Error> {
         let run = Run::open(folder)?;
         let (lines, warning) = run.log()?;
+        let label = label_of(&run.folder);
         let mut measured = Measured {
-            method: label_of(&run.folder).map_or_else(|| run.identity.model.clone(), |label| label.method),
+            method: label.as_ref().map_or_else(|| run.identity.model.clone(), |label| label.method.clone()),
+            against: label.as_ref().and_then(|label| label.against.clone()),
+            commits: Vec::new(),
             task: run.identity.task.clone(),
             protocol: run.identity.protocol().to_string(),
             seed: run.identity.seed,
@@ -161,8 +171,14 @@ impl Measured {
             evaluations: Vec::new(),
             tested: get(&run.folder.join(TESTED)).unwrap_or_default(),
             diagnosis: diagnosis_of(&run.folder),
-            command: command(&run.identity),
+            command: command(&run.identity, label.and_then(|label| label.file).as_deref()),
         };
+        for start in &run.starts {
+            let commit: String = start.commit.chars().take(8).collect();
+            if !measured.commits.contains(&commit) {
+                measured.commits.push(commit);
+            }
+        }
         for line in &lines {
             let Line::Evaluation { evaluation, mean, auc, seconds } = line else { continue };
             let mean_of = |numbers: &[f32]| numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / numbers.len().max(1) as f64;

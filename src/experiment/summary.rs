@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use runtime::tasks::Perturbation;
 
-use super::file::{Paper, Published};
 use super::measured::{Measured, Seen};
+use super::published::{Published, Reported};
 
 /// A mean with the standard deviation of the sample (n - 1); none for a single number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -32,15 +32,60 @@ impl Figure {
     }
 }
 
-impl std::fmt::Display for Figure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Figure {
+    /// With the deviation of the population (divisor n).
+    pub(crate) fn population(&self) -> String {
+        self.with(self.std.map(|std| std * ((self.n - 1) as f64 / self.n as f64).sqrt()))
+    }
+
+    fn with(&self, std: Option<f64>) -> String {
         let digits = match self.mean.abs() {
             x if x >= 10.0 => 1,
             x if x >= 0.1 || x == 0.0 => 2,
             _ => 4,
         };
-        write!(f, "{:.digits$}", self.mean)?;
-        self.std.map_or(Ok(()), |std| write!(f, " ± {std:.digits$}"))
+        format!("{:.digits$}", self.mean) + &std.map_or(String::new(), |std| format!(" ± {std:.digits$}"))
+    }
+}
+
+impl std::fmt::Display for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.with(self.std))
+    }
+}
+
+/// How far two means are apart, and how far they may be: two standard errors of their difference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Agreement {
+    /// The first less the second.
+    difference: f64,
+    bound: f64,
+    pub(crate) agrees: bool,
+}
+
+/// Whether two means agree: they differ by at most 2 sqrt(s1²/n1 + s2²/n2). None where one has no deviation.
+pub(crate) fn agreement(one: &Figure, other: &Figure) -> Option<Agreement> {
+    let error = |figure: &Figure| Some(figure.std? * figure.std? / figure.n as f64);
+    let (difference, bound) = (one.mean - other.mean, 2.0 * (error(one)? + error(other)?).sqrt());
+    // Of numbers that are not finite nothing is known.
+    (difference.is_finite() && bound.is_finite()).then_some(Agreement { difference, bound, agrees: difference.abs() <= bound })
+}
+
+impl Agreement {
+    /// Of a change: whether it made a difference.
+    pub(crate) fn change(&self) -> &'static str {
+        match self {
+            Agreement { agrees: true, .. } => "none",
+            Agreement { difference, .. } if *difference > 0.0 => "higher",
+            _ => "lower",
+        }
+    }
+}
+
+impl std::fmt::Display for Agreement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (word, sign) = if self.agrees { ("yes", "≤") } else { ("no", ">") };
+        write!(f, "{word}: {:.1} {sign} {:.1}", self.difference.abs(), self.bound)
     }
 }
 
@@ -53,14 +98,19 @@ pub(crate) struct Row {
     pub(crate) steps: u64,
     #[serde(rename = "return")]
     pub(crate) gained: Option<Figure>,
+    /// By seed.
+    #[serde(with = "runtime::numbers")]
+    pub(crate) returns: Vec<f64>,
     pub(crate) auc: Option<Figure>,
+    #[serde(with = "runtime::numbers")]
+    pub(crate) areas: Vec<f64>,
     pub(crate) metrics: BTreeMap<String, Figure>,
     /// `mse[k]` divided by `spread`, the latent's variance summed over its coordinates: comparable between methods.
     pub(crate) relative: BTreeMap<String, Figure>,
     /// The task as it is, each change, and the mean over the changes that the task is tested under.
     pub(crate) changes: Vec<ChangeRow>,
     pub(crate) hours: Option<Figure>,
-    pub(crate) paper: Paper,
+    pub(crate) published: Published,
 }
 
 /// A changed task.
@@ -69,13 +119,16 @@ pub(crate) struct ChangeRow {
     pub(crate) change: String,
     #[serde(rename = "return")]
     pub(crate) gained: Option<Figure>,
+    /// By seed.
+    #[serde(with = "runtime::numbers")]
+    pub(crate) returns: Vec<f64>,
     /// The part of the nominal return that is left, seed by seed.
     pub(crate) retention: Option<Figure>,
 }
 
 /// Rows in the order in which methods and tasks first come. Where runs of a method have come to different steps there is a row for
 /// each, from the most to the fewest; a run without an evaluation is in none.
-pub(crate) fn rows(runs: &[(Measured, Option<Paper>)]) -> Vec<Row> {
+pub(crate) fn rows(runs: &[(Measured, Option<Published>)]) -> Vec<Row> {
     let mut keys: Vec<(&str, &str)> = Vec::new();
     for (run, _) in runs {
         if !keys.contains(&(&run.task, &run.method)) {
@@ -86,11 +139,12 @@ pub(crate) fn rows(runs: &[(Measured, Option<Paper>)]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (task, method) in keys {
         let group = || runs.iter().filter(|(run, _)| run.task == task && run.method == method);
-        let paper = group().find_map(|(_, paper)| paper.clone()).unwrap_or_default();
+        let published = group().find_map(|(_, published)| published.clone()).unwrap_or_default();
         let lengths: BTreeSet<u64> = group().filter_map(|(run, _)| run.last()).map(|seen| seen.step).collect();
         for steps in lengths.into_iter().rev() {
-            let that_far: Vec<&Measured> = group().map(|(run, _)| run).filter(|run| run.steps() >= steps).collect();
-            let key = Row { task: task.into(), method: method.into(), steps, paper: paper.clone(), ..Row::default() };
+            let mut that_far: Vec<&Measured> = group().map(|(run, _)| run).filter(|run| run.steps() >= steps).collect();
+            that_far.sort_by_key(|run| run.seed);
+            let key = Row { task: task.into(), method: method.into(), steps, published: published.clone(), ..Row::default() };
             rows.push(row(key, &that_far));
         }
     }
@@ -109,6 +163,8 @@ fn row(key: Row, group: &[&Measured]) -> Row {
     Row {
         seeds: group.iter().map(|run| run.seed).collect::<BTreeSet<u64>>().into_iter().collect(),
         gained: Figure::of(seen.iter().map(|s| s.gained)),
+        returns: seen.iter().map(|s| s.gained).collect(),
+        areas: seen.iter().map(|s| s.auc).collect(),
         auc: Figure::of(seen.iter().map(|s| s.auc)),
         relative: errors.filter_map(|name| Some((name.to_string(), relative(name)?))).collect(),
         metrics: metrics.iter().filter_map(|name| Some((name.to_string(), metric(name)?))).collect(),
@@ -126,10 +182,16 @@ fn changes(task: &str, runs: &[&Measured]) -> Vec<ChangeRow> {
             names.push(&change.change);
         }
     }
-    let change = |name: &str| ChangeRow {
-        change: name.to_string(),
-        gained: Figure::of(runs.iter().filter_map(|r| r.tested.changes.iter().find(|c| c.change == name).map(|c| c.mean))),
-        retention: Figure::of(runs.iter().filter_map(|r| r.retention().into_iter().find(|(c, _)| *c == name).map(|(_, x)| x))),
+    let row = |change: &str, returns: Vec<f64>, retained: Vec<f64>| ChangeRow {
+        change: change.to_string(),
+        gained: Figure::of(returns.iter().copied()),
+        returns,
+        retention: Figure::of(retained),
+    };
+    let change = |name: &str| {
+        let found = runs.iter().filter_map(|r| r.tested.changes.iter().find(|c| c.change == name).map(|c| c.mean));
+        let retained = runs.iter().filter_map(|r| r.retention().into_iter().find(|(c, _)| *c == name).map(|(_, x)| x));
+        row(name, found.collect(), retained.collect())
     };
     // Over the changes that the task is tested under, if there were all of them: others would not compare.
     let all: Vec<String> = Perturbation::of_task(task).iter().map(Perturbation::to_string).collect();
@@ -138,11 +200,8 @@ fn changes(task: &str, runs: &[&Measured]) -> Vec<ChangeRow> {
         all.iter().map(of).collect::<Option<Vec<f64>>>().and_then(Figure::of).map(|f| f.mean)
     };
     let gained = |r: &&Measured| mean_of(r.tested.changes.iter().map(|c| (c.change.as_str(), c.mean)).collect());
-    let mean = ChangeRow {
-        change: "mean".into(),
-        gained: Figure::of(runs.iter().filter_map(gained)),
-        retention: Figure::of(runs.iter().filter_map(|r| mean_of(r.retention()))),
-    };
+    let retained = runs.iter().filter_map(|r| mean_of(r.retention()));
+    let mean = row("mean", runs.iter().filter_map(gained).collect(), retained.collect());
     names.into_iter().map(change).chain(mean.gained.is_some().then_some(mean)).collect()
 }
 
@@ -150,7 +209,7 @@ fn changes(task: &str, runs: &[&Measured]) -> Vec<ChangeRow> {
 pub(crate) fn table(rows: &[Row]) -> String {
     let shown = |x: Option<&Figure>| x.map_or("-".to_string(), Figure::to_string);
     let mut lines =
-        vec![["task", "method", "seeds", "steps", "return", "paper", "AUC", "mse[3]", "mse[5]", "mse[7]"].map(String::from)];
+        vec![["task", "method", "seeds", "steps", "return", "published", "AUC", "mse[3]", "mse[5]", "mse[7]"].map(String::from)];
     for row in rows {
         let metric = |name: &str| shown(row.metrics.get(name));
         lines.push([
@@ -159,7 +218,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             row.seeds.len().to_string(),
             row.steps.to_string(),
             shown(row.gained.as_ref()),
-            row.paper.returns.get(&row.task).map_or("-".into(), Published::to_string),
+            row.published.returns.get(&row.task).map_or("-".into(), Reported::to_string),
             shown(row.auc.as_ref()),
             metric("mse[3]"),
             metric("mse[5]"),
@@ -198,7 +257,7 @@ mod tests {
     use super::*;
 
     /// A run that was evaluated at the steps 100, 200 and so on.
-    fn run(method: &str, task: &str, seed: u64, gained: &[f64], changes: &[(&str, f64)]) -> (Measured, Option<Paper>) {
+    fn run(method: &str, task: &str, seed: u64, gained: &[f64], changes: &[(&str, f64)]) -> (Measured, Option<Published>) {
         let change = |(change, mean): &(&str, f64)| Change { change: change.to_string(), mean: *mean, returns: vec![*mean] };
         let seen = |(i, gained): (usize, &f64)| Seen {
             step: 100 * (i as u64 + 1),
@@ -209,6 +268,8 @@ mod tests {
         };
         let measured = Measured {
             method: method.into(),
+            against: None,
+            commits: Vec::new(),
             task: task.into(),
             protocol: "paper".into(),
             seed,
@@ -228,6 +289,19 @@ mod tests {
         let two = Figure::of([10.0, 14.0]).unwrap();
         assert_eq!((two.mean, two.std), (12.0, Some(8f64.sqrt())));
         assert_eq!(two.to_string(), "12.0 ± 2.8");
+        assert_eq!(two.population(), "12.0 ± 2.0");
+    }
+
+    #[test]
+    fn means_agree_within_two_standard_errors_of_their_difference() {
+        let of = |numbers: &[f64]| Figure::of(numbers.iter().copied()).unwrap();
+        // Deviations 2 and 1, so the bound is 2 sqrt(4/3 + 1/3).
+        let (wide, near, far) = (of(&[8.0, 10.0, 12.0]), of(&[11.5, 12.5, 13.5]), of(&[12.0, 13.0, 14.0]));
+        let shown = |one: &Figure, other: &Figure| agreement(one, other).map(|a| (a.to_string(), a.change()));
+        assert_eq!(shown(&wide, &near), Some(("yes: 2.5 ≤ 2.6".into(), "none")));
+        assert_eq!(shown(&wide, &far), Some(("no: 3.0 > 2.6".into(), "lower")));
+        assert_eq!(shown(&far, &wide).unwrap().1, "higher");
+        assert_eq!((shown(&wide, &of(&[10.0])), shown(&wide, &of(&[f64::NAN, 1.0]))), (None, None));
     }
 
     #[test]

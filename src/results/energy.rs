@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::experiment::file::Paper;
 use crate::experiment::measured::Measured;
+use crate::experiment::published::Published;
 
 /// A head and its rows.
 pub(crate) type Table = (Vec<&'static str>, Vec<Vec<String>>);
@@ -30,9 +30,9 @@ pub(crate) fn title(run: &Measured, found: &Value) -> String {
 
 /// Drifts, the coupling of action and energy, the terms of a step, its expansion: those that there are, with what was published on the
 /// same task.
-pub(crate) fn tables(found: &Value, paper: Option<&Paper>) -> Vec<Table> {
+pub(crate) fn tables(found: &Value, others: Option<&Published>) -> Vec<Table> {
     let task = found["task"].as_str().unwrap_or_default();
-    let published = |figure: &str| Value::from(paper.and_then(|p| p.energy.get(figure)?.get(task).copied()));
+    let published = |figure: &str| Value::from(others.and_then(|p| p.energy.get(figure)?.get(task).copied()));
     let drift = |(name, key): (&str, &str)| {
         let of = |whose: &str| [number(&found[key][whose]["absolute"]), percent(&found[key][whose]["relative"])];
         let why = if found["left_out"][name].is_string() { ", left out: the simulator diverges" } else { "" };
@@ -89,13 +89,13 @@ mod tests {
 
     #[test]
     fn published_figures_stand_below_ours_on_the_task_that_they_are_of() {
-        let paper: Paper = toml::from_str("[energy]\ndrift = { a = 0.01 }\nsign = { a = 0.757 }").unwrap();
+        let others: Published = toml::from_str("[energy]\ndrift = { a = 0.01 }\nsign = { a = 0.757 }").unwrap();
         let found = |task: &str| serde_json::json!({ "task": task, "without_action": { "model": { "absolute": 0.5, "relative": 0.125 } }, "coupling": { "sign": 0.25 } });
-        let on_a = tables(&found("a"), Some(&paper));
+        let on_a = tables(&found("a"), Some(&others));
         assert_eq!(on_a[0].1[0], ["no action", "0.5000", "12.5 %", "–", "–"]);
         assert_eq!(on_a[0].1[1], ["no action, published", "–", "1.0 %", "–", "–"]);
         assert_eq!(on_a[1].1, [["ours", "0.2500", "–", "–", "–"], ["published", "0.7570", "–", "–", "–"]]);
-        let on_b = tables(&found("b"), Some(&paper));
+        let on_b = tables(&found("b"), Some(&others));
         assert_eq!((on_b[0].1.len(), on_b[1].1.len()), (3, 1));
         assert_eq!(on_b[0].1[1][0], "random actions");
         let without = tables(&serde_json::json!({ "left_out": { "random actions": "it gave 1e99" } }), None);

@@ -2,6 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | [`tables`] | the tables, as cells |
 //! | [`page`] | the page: tables and figures in their order |
 //! | [`figures`] | the figures, which are also files of their own |
 //! | [`energy`] | tables of a diagnosis |
@@ -13,6 +14,7 @@ pub(crate) mod figures;
 pub(crate) mod kernels;
 pub(crate) mod markdown;
 pub(crate) mod page;
+pub(crate) mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +22,8 @@ use runtime::Error;
 use runtime::run::Run;
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::file::Paper;
 use crate::experiment::measured::{Measured, label_of};
+use crate::experiment::published::Published;
 use crate::experiment::summary::{self, Row};
 use crate::figures::Pen;
 
@@ -30,7 +32,7 @@ use crate::figures::Pen;
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) protocol: String,
-    pub(crate) runs: Vec<(Measured, Option<Paper>)>,
+    pub(crate) runs: Vec<(Measured, Option<Published>)>,
     /// Where each run is; none for those that are known by what was kept of them.
     pub(crate) folders: Vec<Option<PathBuf>>,
     pub(crate) rows: Vec<Row>,
@@ -44,7 +46,7 @@ pub(crate) struct Results {
 struct Kept {
     #[serde(flatten)]
     measured: Measured,
-    paper: Option<Paper>,
+    published: Option<Published>,
 }
 
 impl Results {
@@ -57,7 +59,7 @@ impl Results {
                 let fail = |reason: String| Error::File { path: path.clone(), reason };
                 let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
                 let kept: Vec<Kept> = serde_json::from_str(&text).map_err(|e| fail(e.to_string()))?;
-                kept.into_iter().for_each(|k| under(&mut all, &k.measured.protocol).add(k.measured, k.paper, None));
+                kept.into_iter().for_each(|k| under(&mut all, &k.measured.protocol).add(k.measured, k.published, None));
                 continue;
             }
             for folder in runs_in(path) {
@@ -67,23 +69,23 @@ impl Results {
                 if !results.models.iter().any(|(method, _)| *method == measured.method) {
                     results.models.push((measured.method.clone(), Run::open(&folder)?));
                 }
-                results.add(measured, label_of(&folder).map(|label| label.paper), Some(folder));
+                results.add(measured, label_of(&folder).map(|label| label.published), Some(folder));
             }
         }
         all.iter_mut().for_each(|results| results.rows = summary::rows(&results.runs));
         Ok(all)
     }
 
-    fn add(&mut self, measured: Measured, paper: Option<Paper>, folder: Option<PathBuf>) {
+    fn add(&mut self, measured: Measured, published: Option<Published>, folder: Option<PathBuf>) {
         let same = |(known, _): &(Measured, _)| known.is_same(&measured);
         match self.runs.iter().position(same) {
             Some(known) if self.runs[known].0.steps() > measured.steps() => {}
             Some(known) => {
-                self.runs[known] = (measured, paper);
+                self.runs[known] = (measured, published);
                 self.folders[known] = folder;
             }
             None => {
-                self.runs.push((measured, paper));
+                self.runs.push((measured, published));
                 self.folders.push(folder);
             }
         }
@@ -92,7 +94,8 @@ impl Results {
     /// What is needed to write the same tables again, as JSON.
     pub(crate) fn kept(all: &[Results]) -> String {
         let runs = all.iter().flat_map(|results| &results.runs);
-        let kept: Vec<Kept> = runs.map(|(measured, paper)| Kept { measured: measured.clone(), paper: paper.clone() }).collect();
+        let kept: Vec<Kept> =
+            runs.map(|(measured, published)| Kept { measured: measured.clone(), published: published.clone() }).collect();
         // A record of texts and numbers always has a JSON form.
         serde_json::to_string_pretty(&kept).expect("results as JSON") + "\n"
     }

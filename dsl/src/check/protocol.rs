@@ -14,7 +14,7 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{Setting, Task};
 
 /// Settings of a protocol that belong to the training loop; the model's own `train` wins over them.
-const LOOP: [&str; 3] = ["eval_every", "eval_episodes", "seeds"];
+const LOOP: [&str; 4] = ["eval_every", "eval_episodes", "ood_episodes", "seeds"];
 
 /// Two ways to say how long an episode is. A task has one of them.
 const LENGTHS: [&str; 2] = ["length", "control_steps"];

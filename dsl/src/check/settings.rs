@@ -151,8 +151,8 @@ impl<'a> Ctx<'a> {
             self.missing("train", "say how long: `train { steps = 100_000, seed_steps = 5_000, every = 2, updates = 1, eval_every = 5_000, seeds = [7] }`");
             return None;
         };
-        const NAMES: [&str; 8] =
-            ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes", "seeds", "stop_epoch"];
+        const NAMES: [&str; 9] =
+            ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes", "ood_episodes", "seeds", "stop_epoch"];
         let mut train = Train {
             steps: 0,
             seed_steps: 0,
@@ -160,6 +160,7 @@ impl<'a> Ctx<'a> {
             updates: 1,
             eval_every: 5_000,
             eval_episodes: 3,
+            ood_episodes: None,
             seeds: vec![1],
             stop_epoch: None,
         };
@@ -192,6 +193,7 @@ impl<'a> Ctx<'a> {
                 "updates" => &mut train.updates,
                 "eval_every" => &mut train.eval_every,
                 "eval_episodes" => &mut train.eval_episodes,
+                "ood_episodes" => train.ood_episodes.get_or_insert(0),
                 "seed_steps" => {
                     let value = self.eval(value, &env);
                     match self.as_int(&value, span).and_then(|n| u64::try_from(n).ok()) {
@@ -250,7 +252,7 @@ impl<'a> Ctx<'a> {
             };
             let value = self.eval(value, &env);
             match self.positive(&value, name, span) {
-                Some(n) if name == "eval_episodes" && n > Train::MAX_EPISODES => {
+                Some(n) if Train::EPISODES.contains(&name) && n > Train::MAX_EPISODES => {
                     let most = super::thousands(&Train::MAX_EPISODES.to_string());
                     self.report(
                         Diagnostic::new(Code::TooMany, span, format!("an evaluation has at most {most} episodes"))

@@ -219,6 +219,8 @@ pub struct Train {
     pub updates: u64,
     pub eval_every: u64,
     pub eval_episodes: u64,
+    /// Episodes of a trained model on each changed task; as many as of an evaluation where nobody says.
+    pub ood_episodes: Option<u64>,
     pub seeds: Vec<u64>,
     /// Ends the epochs of an on-policy update early, where it exceeds zero.
     pub stop_epoch: Option<StopRule>,
@@ -227,6 +229,13 @@ pub struct Train {
 impl Train {
     /// Episodes of an evaluation at most: each has an environment of its own, and all run at the same time.
     pub const MAX_EPISODES: u64 = 10_000;
+    /// The settings that are numbers of episodes.
+    pub const EPISODES: [&str; 2] = ["eval_episodes", "ood_episodes"];
+
+    /// Episodes of a trained model on each changed task.
+    pub fn changed_episodes(&self) -> u64 {
+        self.ood_episodes.unwrap_or(self.eval_episodes)
+    }
 }
 
 /// `kl > 0.05`: the mean of a metric against a bound.

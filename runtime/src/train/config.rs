@@ -50,7 +50,7 @@ pub struct Change {
 impl Config {
     /// The protocol of a task that describes itself in a file.
     const OWN: &str = "own";
-    const TRAIN: [&str; 6] = ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes"];
+    const TRAIN: [&str; 7] = ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes", "ood_episodes"];
     const TASK: [&str; 9] = ["repeat", "length", "control_steps", "limit", "reward", "reward_scale", "delay", "mask", "physics"];
 
     /// Training of a model whose sizes are those of its task.
@@ -75,7 +75,7 @@ impl Config {
             if number == 0 && name != "seed_steps" {
                 return Err(wrong());
             }
-            if name == "eval_episodes" && number > hir::Train::MAX_EPISODES {
+            if hir::Train::EPISODES.contains(&name) && number > hir::Train::MAX_EPISODES {
                 return Err(Error::TooMany { name: name.into(), found: number, most: hir::Train::MAX_EPISODES });
             }
             let old = std::mem::replace(place, number);
@@ -103,6 +103,7 @@ impl Config {
             "updates" => &mut t.updates,
             "eval_every" => &mut t.eval_every,
             "eval_episodes" => &mut t.eval_episodes,
+            "ood_episodes" => t.ood_episodes.get_or_insert(t.eval_episodes),
             _ => return None,
         })
     }
