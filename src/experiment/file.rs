@@ -429,6 +429,17 @@ mod tests {
     }
 
     #[test]
+    fn the_experiments_that_are_ready_can_be_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/experiments");
+        let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(!files.is_empty());
+        for file in files {
+            let experiment = Experiment::read(&file).unwrap_or_else(|told| panic!("{}: {told}", file.display()));
+            assert!(experiment.stages(&file, Path::new("runs"), &[], None).iter().all(|jobs| !jobs.is_empty()), "{file:?}");
+        }
+    }
+
+    #[test]
     fn a_method_has_published_figures_and_another_to_be_compared_with() {
         let text = TWO.replacen("seeds", "published = { label = 'theirs', seeds = [1, 2, 3] }\nseeds", 1)
             + "against = 'One'\n[method.published]\nreturn = { a = [1.0, 2.0, 3.0] }\n";

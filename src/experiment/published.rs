@@ -34,6 +34,8 @@ pub(crate) struct Published {
     pub(crate) ood: BTreeMap<String, BTreeMap<String, Reported>>,
     /// The area under the curve, by task or as `mean` over all.
     pub(crate) auc: BTreeMap<String, Reported>,
+    /// What a diagnosis counts, by number and task.
+    pub(crate) diagnosis: BTreeMap<String, BTreeMap<String, Reported>>,
     /// What a diagnosis finds, by figure and task: `drift` without action as a part, `sign`, `size`, `lift_area`, `best_lift`.
     pub(crate) energy: BTreeMap<String, BTreeMap<String, f64>>,
 }
@@ -101,6 +103,7 @@ impl Published {
         add(&mut self.auc, other.auc);
         each(&mut self.metrics, other.metrics);
         each(&mut self.ood, other.ood);
+        each(&mut self.diagnosis, other.diagnosis);
         each(&mut self.energy, other.energy);
         self
     }
@@ -112,7 +115,7 @@ impl Published {
             return Err(format!("the agreement of `{unknown}` cannot be looked at, but that of return and auc"));
         }
         let seeds = &source.seeds;
-        let nested = [&self.metrics, &self.ood].into_iter().flat_map(|all| all.values());
+        let nested = [&self.metrics, &self.ood, &self.diagnosis].into_iter().flat_map(|all| all.values());
         for (task, reported) in nested.flatten().chain(&self.returns).chain(&self.auc) {
             let Reported::Seeds(all) = reported else { continue };
             if all.len() != seeds.len() {
