@@ -19,6 +19,9 @@ impl<'a> Ctx<'a> {
         act: Option<ActBuild>,
         settings: Option<Settings>,
     ) -> Option<hir::Model> {
+        if !self.diagnostics.iter().any(Diagnostic::is_error) {
+            self.unfinished_gradients();
+        }
         let mut systems: Vec<System> = Vec::new();
         for id in [TRAIN, EVALUATE, ACT] {
             let build = std::mem::take(&mut self.systems[id]);

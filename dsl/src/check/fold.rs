@@ -138,7 +138,11 @@ impl<'a> Ctx<'a> {
                 return Value::Error;
             }
         };
-        let domain = self.eval(over, env);
+        let domain = match self.eval(over, env) {
+            // The axes of the action in a planner's text, or of an item's parameter.
+            Value::Axes(axes) if axes.len() == 1 => Value::Dim(axes[0]),
+            domain => domain,
+        };
         let (range, axis) = match &domain {
             Value::Error => return Value::Error,
             Value::Range { .. } => match self.whole_range(&domain, over.span) {

@@ -316,6 +316,10 @@ pub(crate) struct Ctx<'a> {
     written_out: HashMap<ExprId, ExprId>,
     /// Gradients through equations that are not written out: they must be computed where these are.
     in_place: HashMap<ExprId, usize>,
+    /// How many rounds of a recurrence a gradient leaves out: unknown numbers, one for each recurrence inside another.
+    rounds: Vec<VarId>,
+    /// Gradients that were taken while an equation on the way was still being read.
+    unfinished: Vec<reach::Unfinished>,
     /// Stand-ins for gradients that were found to mean nothing: what does not fit because of them is not told again.
     doubtful: HashSet<ExprId>,
     /// Names of the body that gradients are taken by, and those of all bodies that were looked at, by address.
@@ -376,6 +380,8 @@ impl<'a> Ctx<'a> {
             call_args: HashMap::new(),
             written_out: HashMap::new(),
             in_place: HashMap::new(),
+            rounds: Vec::new(),
+            unfinished: Vec::new(),
             doubtful: HashSet::new(),
             targets: targets::Names::default(),
             targets_known: HashMap::new(),

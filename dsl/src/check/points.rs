@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::Ctx;
 use super::system::short;
 use super::table::Table;
 use super::through::Gathered;
+use super::{Ctx, TRAIN};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{DefId, ExprId, FamilyId, Index, Op, Stage, System, VarId};
 use crate::source::Span;
@@ -40,6 +40,66 @@ impl Ctx<'_> {
                     )),
             );
             return true;
+        }
+        false
+    }
+
+    /// Whether a gradient is taken by a number that is the same everywhere, such as a running value or a planner's carry,
+    /// and equations behind the value read it too: these are not followed.
+    pub(super) fn by_what_equations_read(&mut self, of: ExprId, targets: &[ExprId], span: Span) -> bool {
+        for target in targets {
+            let target = self.whole(*target).0;
+            let op = self.table.op(target);
+            let shared = matches!(op, Op::Running(_) | Op::Schedule(_) | Op::Progress | Op::Carry(_) | Op::Outer { .. });
+            if shared && self.in_equations(of, target) {
+                self.report(
+                    Diagnostic::new(Code::GradTarget, span, "equations behind the value read this target too")
+                        .note("`grad` follows equations from a value of the data or of another equation")
+                        .help("write an equation for it, `w[t] = ..` or `w = ..`, read that everywhere, and differentiate by it"),
+                );
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the equations that a value reads, or those behind them, read a target that is no equation's value.
+    fn in_equations(&mut self, of: ExprId, target: ExprId) -> bool {
+        let outer = match *self.table.op(target) {
+            Op::Outer { family, leaf, .. } => Some((family, leaf)),
+            _ => None,
+        };
+        let (mut seen, mut families) = (HashSet::new(), HashSet::new());
+        let mut open = vec![(of, self.site.system, false)];
+        while let Some((e, system, crossed)) = open.pop() {
+            if !seen.insert((e, crossed)) {
+                continue;
+            }
+            if !self.spend_work(1, self.table.nodes[e.0 as usize].span) || crossed && e == target {
+                return true;
+            }
+            let (family, system) = match *self.table.op(e) {
+                Op::Read { family, leaf, .. } if crossed && system == TRAIN && outer == Some((family, leaf)) => return true,
+                Op::Read { family, .. } => (family, system),
+                Op::Outer { family, leaf, .. } if outer != Some((family, leaf)) => (family, TRAIN),
+                ref op => {
+                    op.clone().operands(|x| open.push((x, system, crossed)));
+                    continue;
+                }
+            };
+            let id = family.0 as usize;
+            if self.systems[system].families[id].record {
+                continue;
+            }
+            if self.systems[system].families[id].is_busy() {
+                return true;
+            }
+            if families.insert((system, id)) {
+                self.elaborate_family(system, id);
+                let build = &self.systems[system];
+                let defs = build.families[id].defs.iter().map(|def| &build.defs[def.0 as usize]);
+                open.extend(defs.flat_map(|def| def.values.iter().map(|e| (*e, system, true))));
+            }
         }
         false
     }

@@ -8,7 +8,7 @@ use super::system::SystemBuild;
 use super::table::Table;
 use super::through::{Gathered, Through};
 use super::value::{Env, Value};
-use super::{Ctx, TRAIN};
+use super::{Ctx, Site, TRAIN};
 use crate::ast::{self, ArgKind, ExprKind};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, Dtype, ExprId, Op, ParamId, UnaryOp};
@@ -33,6 +33,32 @@ impl Path {
     fn is_there(&self) -> bool {
         matches!(self, Path::Direct | Path::Across | Path::InPlace)
     }
+}
+
+/// What was found between a value and the target of a gradient.
+struct Found {
+    path: Path,
+    gathered: Vec<Gathered>,
+    /// The value with equations written out, if one of them was still being read.
+    unfinished: Option<ExprId>,
+}
+
+impl Found {
+    fn new(path: Path, gathered: Vec<Gathered>) -> Found {
+        Found { path, gathered, unfinished: None }
+    }
+}
+
+/// A gradient that was taken while an equation on the way was still being read.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    system: usize,
+    of: ExprId,
+    target: ExprId,
+    /// What was found then.
+    value: ExprId,
+    in_place: bool,
+    span: Span,
 }
 
 impl<'a> Ctx<'a> {
@@ -60,7 +86,10 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let Some(targets) = self.leaves(&wrt.value, wrt.span) else { return Value::Error };
-        if self.by_parameter(e, &targets, wrt.span) || self.by_computed(&targets, wrt.span) {
+        if self.by_parameter(e, &targets, wrt.span)
+            || self.by_computed(&targets, wrt.span)
+            || self.by_what_equations_read(e, &targets, wrt.span)
+        {
             return Value::Error;
         }
         let mut any = false;
@@ -72,18 +101,23 @@ impl<'a> Ctx<'a> {
         let result = self.map(&wrt.value, wrt.span, &mut |cx, target| {
             // By an entry: that entry of the gradient by the whole array.
             let (mut target, entries) = cx.whole(target);
-            let (mut path, mut gathered) = cx.path(of_expr, target);
-            if path == Path::None
+            let mut found = cx.path(of_expr, target);
+            if found.path == Path::None
                 && let Op::Alias(inner, _) = *cx.table.op(target)
                 && !cx.table.is_constant(inner)
                 && !cx.own_names.contains(&target)
             {
                 // E was computed outside from the same value.
-                let found = cx.path(of_expr, inner);
-                if found.0 != Path::None {
+                let outside = cx.path(of_expr, inner);
+                if outside.path != Path::None {
                     target = inner;
-                    (path, gathered) = found;
+                    found = outside;
                 }
+            }
+            let Found { path, gathered, unfinished } = found;
+            if let (Some(value), true) = (unfinished, path.is_there()) {
+                let (system, in_place) = (cx.site.system, path == Path::InPlace);
+                cx.unfinished.push(Unfinished { system, of: of_expr, target, value, in_place, span });
             }
             any |= path.is_there();
             others |= path.is_there() && !others && cx.reads_other_points(of_expr, &gathered, wrt.span);
@@ -191,7 +225,7 @@ impl<'a> Ctx<'a> {
         let mut others = Vec::new();
         for (n, v) in r.fields.iter().filter(|(n, _)| *n != field.text) {
             let leaves = self.leaves(v, base.span).unwrap_or_default();
-            if leaves.iter().any(|leaf| self.path(e, *leaf).0.is_there()) {
+            if leaves.iter().any(|leaf| self.path(e, *leaf).path.is_there()) {
                 others.push(format!("{name}.{n}"));
             }
         }
@@ -204,7 +238,7 @@ impl<'a> Ctx<'a> {
         let Some(args) = self.call_args.get(&of).cloned() else { return false };
         let mut reached = 0;
         for arg in args {
-            if arg.iter().any(|leaf| self.path(*leaf, target).0.is_there()) {
+            if arg.iter().any(|leaf| self.path(*leaf, target).path.is_there()) {
                 reached += 1;
             }
         }
@@ -222,13 +256,14 @@ impl<'a> Ctx<'a> {
     }
 
     /// Whether `of` is computed from `target`, and the folds and collections on the way.
-    fn path(&mut self, of: ExprId, target: ExprId) -> (Path, Vec<Gathered>) {
+    fn path(&mut self, of: ExprId, target: ExprId) -> Found {
         if of == target {
-            return (Path::Direct, Vec::new());
+            return Found::new(Path::Direct, Vec::new());
         }
         // Equations are followed where they can see the target: a value of the data or of an equation.
         if matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. }) {
             let Through { value, crossed, in_place, stop, unfinished, blocked, gathered, .. } = self.through(of, target, target);
+            let open = value.filter(|_| unfinished.is_some());
             let path = match (blocked, value, stop, unfinished) {
                 (Some(what), ..) => Path::Blocked(what),
                 (_, Some(_), ..) if in_place => Path::InPlace,
@@ -238,20 +273,36 @@ impl<'a> Ctx<'a> {
                 (_, _, _, Some(what)) => Path::Blocked(what),
                 _ => Path::None,
             };
-            return (path, gathered);
+            return Found { path, gathered, unfinished: open };
         }
         if self.behind(of, target, false).contains(&target) {
             let gathered = self.gathered(of, target);
-            return (Path::Direct, gathered);
+            return Found::new(Path::Direct, gathered);
         }
         for e in self.behind(of, target, true) {
             if let Op::Stop(inner) = *self.table.op(e)
                 && self.behind(inner, target, true).contains(&target)
             {
-                return (Path::Stopped(self.table.nodes[e.0 as usize].span), Vec::new());
+                return Found::new(Path::Stopped(self.table.nodes[e.0 as usize].span), Vec::new());
             }
         }
-        (Path::None, Vec::new())
+        Found::new(Path::None, Vec::new())
+    }
+
+    /// Looks again at gradients that were taken while an equation on the way was still being read. Where it leads to the
+    /// target too, that part of the gradient is missing.
+    pub(super) fn unfinished_gradients(&mut self) {
+        for Unfinished { system, of, target, value, in_place, span } in std::mem::take(&mut self.unfinished) {
+            let (now, _) = self.at_site(Site::outside(system), |cx| cx.through(of, target, target));
+            if now.value == Some(value) && now.in_place == in_place && now.blocked.is_none() {
+                continue;
+            }
+            let what = now.blocked.unwrap_or_else(|| "an equation that holds it".to_string());
+            self.report(
+                Diagnostic::new(Code::GradThroughScan, span, format!("a gradient cannot follow {what}"))
+                    .help("take it inside one step: of a function of that step's values"),
+            );
+        }
     }
 
     /// What a value is computed from in its own equation or function, down to the target; with `stops`, past stops too.

@@ -9,8 +9,16 @@
 //! y[t] = grad(w[t], z[t])       becomes       y[t] = grad(x * z[t+1], x)   with x for z[t]
 //! ```
 //!
-//! A recurrence is written out for two rounds. Subscripts move by the same step in every round, so where the second
-//! round is past the target, all others are.
+//! A recurrence is written out for two rounds. Further rounds are looked at as one, whose subscripts are those of the
+//! first of them plus an unknown number of steps:
+//!
+//! ```text
+//! h[s] = h[s-1] + x[s]
+//! y[t] = grad(h[t], x[t])       h[t] and h[t-1] are written out, then h[t-2-n] reads x[t-2-n], which is never x[t]
+//! ```
+//!
+//! If none of them can meet the target, the recurrence goes on as it stands. If one can, the recurrence is not written
+//! out.
 //!
 //! What cannot be written out (a recurrence that reads the target in every step, draws) is followed as it stands where
 //! the target's family is read at the target's own point alone: then the derivative of all values by all points is, at
@@ -26,6 +34,9 @@ use crate::source::Span;
 
 /// How often one recurrence is written out.
 const ROUNDS: usize = 2;
+
+/// How many recurrences inside each other are looked at beyond these rounds.
+const DEEPEST: usize = 3;
 
 /// What stands for the variables of an equation that is written out, sorted by variable.
 type Bound = Vec<(VarId, Index)>;
@@ -79,12 +90,20 @@ struct Walk {
     /// An equation on the way reads another part of the value that the target is a part of.
     beside: bool,
     found: Through,
-    /// How far reads of the target's family are from it, each with the families that were open there.
-    distances: Vec<(Vec<FamilyId>, Vec<i64>)>,
+    /// Whether the target's family is read at another point than the target.
+    apart: bool,
     /// Whether one read of the target's family is at several points.
     scattered: bool,
-    /// Steps of the recurrences that were cut.
-    steps: Vec<(FamilyId, Vec<i64>)>,
+    /// The further rounds that are being looked at, outermost first.
+    further: Vec<Further>,
+}
+
+/// Rounds of a recurrence that are not written out.
+struct Further {
+    /// How many steps there are between the first of them and the one that is meant.
+    rounds: VarId,
+    /// Where they begin among the families that are open.
+    from: usize,
 }
 
 impl Ctx<'_> {
@@ -92,13 +111,9 @@ impl Ctx<'_> {
     pub(super) fn through(&mut self, of: ExprId, target: ExprId, stand_in: ExprId) -> Through {
         let mut walk = Walk::new(target, stand_in);
         let seen = self.written_out(of, &Bound::new(), &mut walk);
-        if let Some((family, _)) = walk.steps.iter().find(|(family, step)| !walk.leads_away(*family, step)) {
-            let name = &self.systems[self.site.system].families[family.0 as usize].name;
-            walk.found.blocked.get_or_insert(format!("the recurrence of `{}`", short(name)));
-        }
         walk.found.value = seen.depends.then_some(seen.expr);
-        let apart = walk.scattered || walk.distances.iter().any(|(_, along)| !along.is_empty());
-        if seen.depends && walk.found.blocked.is_some() && !walk.found.refused && !apart && !walk.beside {
+        let alone = !walk.scattered && !walk.apart && !walk.beside;
+        if seen.depends && walk.found.blocked.is_some() && !walk.found.refused && alone {
             return Through { value: Some(of), in_place: true, gathered: walk.found.gathered, ..Through::default() };
         }
         walk.found
@@ -159,7 +174,6 @@ impl Ctx<'_> {
             seen.expr = self.table.push(op.clone(), node.axes, node.dtype, node.span);
         }
         if seen.expr == walk.target {
-            walk.measure(&[], &[], "");
             return Seen { expr: walk.stand_in, depends: true, draws: false };
         }
         match op {
@@ -303,22 +317,19 @@ impl Ctx<'_> {
             walk.found.unfinished.get_or_insert(format!("the recurrence of `{name}`"));
             return read;
         }
-        let rounds = walk.open.iter().filter(|(f, _)| *f == family).count();
-        if rounds >= ROUNDS {
-            let before = walk.open.iter().rev().find(|(f, _)| *f == family).map(|(_, at)| at.clone()).unwrap_or_default();
-            let step = index.iter().zip(&before).map(|(now, before)| distance(now, before)).collect::<Option<Vec<i64>>>();
-            walk.steps.push((family, step.unwrap_or_default()));
+        let from = walk.further.last().map_or(0, |further| further.from);
+        let rounds: Vec<Vec<Index>> = walk.open[from..].iter().filter(|(f, _)| *f == family).map(|(_, at)| at.clone()).collect();
+        if rounds.last().is_some_and(|before| walk.is_among(index, before)) {
             return read;
         }
-        self.elaborate_family(system, id);
-        walk.open.push((family, index.to_vec()));
-        let mut ways = Vec::new();
-        for (def, bound) in giving(&self.systems[system], family, index) {
-            if let Some(value) = self.systems[system].defs[def].values.get(leaf).copied() {
-                ways.push(self.written_out(value, &bound, walk));
-            }
+        // A fixed point is no further round: a base case, to which a reset goes back from every round.
+        let fixed = rounds.len() < 2 * ROUNDS
+            && index.iter().any(|i| i.terms.is_empty())
+            && rounds.iter().all(|before| steps(index, before).is_none());
+        if let (Some(before), true, false) = (rounds.last(), rounds.len() >= ROUNDS, fixed) {
+            return self.further_rounds(read, family, leaf, index, before, walk);
         }
-        walk.open.pop();
+        let ways = self.ways(family, leaf, index, walk);
         if !ways.iter().any(|way| way.depends) {
             return read;
         }
@@ -329,12 +340,75 @@ impl Ctx<'_> {
             return way;
         }
         let what = match ways.len() {
-            _ if rounds > 0 => format!("the recurrence of `{name}`"),
+            _ if !rounds.is_empty() => format!("the recurrence of `{name}`"),
             1 => format!("the draws of `{name}`"),
             _ => format!("`{name}`, which several equations give"),
         };
         walk.found.blocked.get_or_insert(what);
         Seen { depends: true, ..read }
+    }
+
+    /// The values of the equations that may give a family at a subscript, written out.
+    fn ways(&mut self, family: FamilyId, leaf: usize, index: &[Index], walk: &mut Walk) -> Vec<Seen> {
+        let (system, id) = (self.site.system, family.0 as usize);
+        self.elaborate_family(system, id);
+        walk.open.push((family, index.to_vec()));
+        let mut ways = Vec::new();
+        for (def, bound) in giving(&self.systems[system], family, index, walk) {
+            if let Some(value) = self.systems[system].defs[def].values.get(leaf).copied() {
+                ways.push(self.written_out(value, &bound, walk));
+            }
+        }
+        walk.open.pop();
+        ways
+    }
+
+    /// A read of a recurrence behind the rounds that are written out: whether one of the further rounds meets the target.
+    fn further_rounds(
+        &mut self,
+        read: Seen,
+        family: FamilyId,
+        leaf: usize,
+        index: &[Index],
+        before: &[Index],
+        walk: &mut Walk,
+    ) -> Seen {
+        let known =
+            steps(index, before).map(|step| direction(&step)).filter(|way| !way.is_empty() && walk.further.len() < DEEPEST);
+        let meets = match known {
+            Some(way) => {
+                let depth = walk.further.len();
+                while self.rounds.len() <= depth {
+                    let rounds = self.new_var("", self.table.nodes[read.expr.0 as usize].span, Some((0, 0)));
+                    self.rounds.push(rounds);
+                }
+                let rounds = self.rounds[depth];
+                let moved = |(at, by): (&Index, &i64)| {
+                    let mut at = at.clone();
+                    at.terms.extend(Some((rounds, *by)).filter(|(_, by)| *by != 0));
+                    at.terms.sort_unstable();
+                    at
+                };
+                let index: Vec<Index> = index.iter().zip(&way).map(moved).collect();
+                walk.further.push(Further { rounds, from: walk.open.len() });
+                // What is found inside holds for these rounds alone.
+                let memo = std::mem::replace(&mut walk.memo, walk.pinned.iter().cloned().collect());
+                let ways = self.ways(family, leaf, &index, walk);
+                walk.memo = memo;
+                walk.further.pop();
+                ways.iter().any(|way| way.depends)
+            }
+            None => {
+                walk.scattered = true;
+                true
+            }
+        };
+        if meets {
+            walk.found.crossed = true;
+            let name = &self.systems[self.site.system].families[family.0 as usize].name;
+            walk.found.blocked.get_or_insert(format!("the recurrence of `{}`", short(name)));
+        }
+        Seen { depends: meets, ..read }
     }
 }
 
@@ -347,40 +421,65 @@ impl Walk {
             open: Vec::new(),
             memo: HashMap::new(),
             found: Through::default(),
-            distances: Vec::new(),
+            apart: false,
             scattered: false,
             beside: false,
-            steps: Vec::new(),
+            further: Vec::new(),
         }
     }
 
-    /// Notes a read of what the target is a part of: the target itself where there is no subscript.
+    /// Notes a read of what the target is a part of.
     fn measure(&mut self, index: &[Index], target: &[Index], name: &str) {
         self.found.crossed |= !index.is_empty();
-        let open = self.open.iter().map(|(family, _)| *family).collect();
-        match index.iter().zip(target).map(|(i, t)| distance(i, t)).collect::<Option<Vec<i64>>>() {
-            Some(distance) => self.distances.push((open, distance)),
-            None => {
+        let first = |i: &Index| Index { terms: i.terms.iter().copied().filter(|(v, _)| !self.is_rounds(*v)).collect(), ..*i };
+        let known = steps(&index.iter().map(first).collect::<Vec<_>>(), target);
+        // After some number of further rounds it may be the target, unless one subscript moves away from it or stays.
+        let away = |(index, d): (&Index, &i64)| *d != 0 && self.by_rounds(index).all(|by| by.signum() != -d.signum());
+        match known {
+            Some(known) if index.iter().zip(&known).any(away) => self.apart = true,
+            _ => {
                 self.scattered = true;
                 self.found.blocked.get_or_insert(format!("`{}` at several points at once", short(name)));
             }
         }
     }
 
-    /// Whether rounds of a recurrence that were left out cannot meet the target: the last round does not, and all that
-    /// was read lies where the recurrence goes.
-    fn leads_away(&self, family: FamilyId, step: &[i64]) -> bool {
-        let way = step.iter().map(|d| d.signum()).find(|s| *s != 0).unwrap_or(0);
-        let onwards = |along: &[i64]| along.iter().all(|d| *d == 0 || d.signum() == way);
-        let rounds = |open: &[FamilyId]| open.iter().filter(|f| **f == family).count();
-        let mut within = self.distances.iter().filter(|(open, _)| rounds(open) > 0);
-        way != 0 && onwards(step) && within.all(|(open, along)| onwards(along) && (!along.is_empty() || rounds(open) < ROUNDS))
+    /// How a subscript moves with each further round, of all that are being looked at.
+    fn by_rounds<'i>(&'i self, index: &'i Index) -> impl Iterator<Item = i64> + 'i {
+        index.terms.iter().filter(|(v, _)| self.is_rounds(*v)).map(|(_, by)| *by)
+    }
+
+    fn is_rounds(&self, var: VarId) -> bool {
+        self.further.iter().any(|further| further.rounds == var)
+    }
+
+    /// The largest number that a subscript can be, where that is known.
+    fn most(&self, index: &Index) -> Option<i64> {
+        index.terms.iter().all(|(v, by)| *by < 0 && self.is_rounds(*v)).then_some(index.offset)
+    }
+
+    /// Whether a subscript lies where further rounds go from another one.
+    fn is_among(&self, index: &[Index], before: &[Index]) -> bool {
+        let Some(step) = steps(index, before) else { return false };
+        let way = direction(&step);
+        let by = |f: &Further, i: &Index| i.terms.iter().find(|(v, _)| *v == f.rounds).map_or(0, |(_, by)| *by);
+        !way.is_empty() && self.further.iter().any(|f| before.iter().map(|i| by(f, i)).eq(way.iter().copied()))
     }
 }
 
-/// How far one subscript is from another; nothing where that is not one number.
-fn distance(a: &Index, b: &Index) -> Option<i64> {
-    (a.terms == b.terms).then(|| a.offset - b.offset)
+/// The shortest step in the direction of another one; nothing if it stays.
+fn direction(step: &[i64]) -> Vec<i64> {
+    let whole = step.iter().fold(0, |a, b| gcd(a, b.abs()));
+    if whole == 0 { Vec::new() } else { step.iter().map(|d| d / whole).collect() }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// How far subscripts are from others; nothing where that is not one number for each.
+fn steps(a: &[Index], b: &[Index]) -> Option<Vec<i64>> {
+    a.iter().zip(b).map(|(a, b)| (a.terms == b.terms).then(|| a.offset - b.offset)).collect()
 }
 
 /// A subscript with variables replaced.
@@ -409,15 +508,16 @@ fn substituted(index: &Index, bound: &Bound) -> Index {
 }
 
 /// The equations that may give a family at a subscript, each with what its variables are there. Indices count from zero.
-fn giving(build: &SystemBuild<'_>, family: FamilyId, index: &[Index]) -> Vec<(usize, Bound)> {
+fn giving(build: &SystemBuild<'_>, family: FamilyId, index: &[Index], walk: &Walk) -> Vec<(usize, Bound)> {
     let fits = |def: &Def| {
         let mut bound = Bound::new();
         for (lhs, at) in def.lhs.iter().zip(index) {
             match (*lhs, at.constant()) {
                 (Lhs::At(point), Some(at)) if point != at => return None,
                 (Lhs::At(point), None) if at.offset > point && at.terms.iter().all(|(_, f)| *f > 0) => return None,
+                (Lhs::At(point), None) if walk.most(at).is_some_and(|most| most < point) => return None,
                 (Lhs::At(_), _) => {}
-                (Lhs::Var { offset, .. }, Some(at)) if at < offset => return None,
+                (Lhs::Var { offset, .. }, _) if walk.most(at).is_some_and(|most| most < offset) => return None,
                 (Lhs::Var { var, offset }, _) => bound.push((var, Index { terms: at.terms.clone(), offset: at.offset - offset })),
             }
         }
