@@ -135,6 +135,43 @@ impl Array {
         Ok(Array { axes: keep, data })
     }
 
+    /// The vectors along an axis become others, along `to`.
+    pub fn along(&self, axis: Ax, to: Ax, f: impl Fn(&[Num]) -> Vec<Num>) -> Array {
+        let keep: Vec<Ax> = self.axes.iter().filter(|a| **a != axis).copied().collect();
+        let turned = self.spread(&[&keep[..], &[axis]].concat());
+        let data = turned.data.chunks(axis.size.max(1)).flat_map(f).collect();
+        Array { axes: [&keep[..], &[to]].concat(), data }
+    }
+
+    /// Entries at computed places of an axis: the nearest one each, NaN where there is none.
+    pub fn take(&self, axis: Ax, at: &Array) -> Array {
+        let keep: Vec<Ax> = self.axes.iter().filter(|a| **a != axis).copied().collect();
+        let axes: Vec<Ax> = keep.iter().copied().chain(at.axes.iter().filter(|a| !keep.contains(a)).copied()).collect();
+        let mine = [&keep[..], &[axis]].concat();
+        let entry = |place: Vec<usize>| {
+            let index = (at.entry(&axes, &place).real() + 0.5).floor();
+            if !(0.0..axis.size as f64).contains(&index) {
+                return Num::Plain(f64::NAN);
+            }
+            self.entry(&mine, &[&place[..keep.len()], &[index as usize]].concat()).clone()
+        };
+        Array { data: places(&axes).into_iter().map(entry).collect(), axes }
+    }
+
+    /// What is left of each part beside the axes that all have, end to end along an axis.
+    pub fn concat(parts: &[Array], axis: Ax) -> Array {
+        let Some(first) = parts.first() else { return Array::fill(vec![axis], 0.0) };
+        let shared: Vec<Ax> = first.axes.iter().filter(|a| parts.iter().all(|p| p.has(**a))).copied().collect();
+        let rows = |p: &Array| {
+            let own: Vec<Ax> = p.axes.iter().filter(|a| !shared.contains(a)).copied().collect();
+            let n = own.iter().map(|a| a.size).product::<usize>();
+            (p.spread(&[&shared[..], &own[..]].concat()).data, n)
+        };
+        let parts: Vec<_> = parts.iter().map(rows).collect();
+        let data = (0..places(&shared).len()).flat_map(|i| parts.iter().flat_map(move |(d, n)| d[i * n..(i + 1) * n].to_vec()));
+        Array { data: data.collect(), axes: [&shared[..], &[axis]].concat() }
+    }
+
     /// Arrays with the same axes along a new first one.
     pub fn stack(axis: Ax, parts: &[Array]) -> Array {
         let Some(first) = parts.first() else { return Array { axes: vec![axis], data: Vec::new() } };
@@ -151,6 +188,18 @@ pub fn total(xs: &[Num]) -> Num {
 /// The entry that is the largest.
 pub fn largest(xs: &[Num]) -> Num {
     xs.iter().skip(1).fold(xs[0].clone(), |a, b| if b.real() > a.real() { b.clone() } else { a })
+}
+
+/// Places of the entries, the smallest entry first; of equal ones the first.
+pub fn ascending(xs: &[Num]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..xs.len()).collect();
+    order.sort_by(|a, b| xs[*a].real().total_cmp(&xs[*b].real()));
+    order
+}
+
+/// The place of the largest entry, of equal ones the first.
+pub fn place_of_largest(xs: &[Num]) -> Num {
+    Num::Plain((1..xs.len()).fold(0, |a, b| if xs[b].real() > xs[a].real() { b } else { a }) as f64)
 }
 
 pub fn log_sum_exp(xs: &[Num]) -> Num {

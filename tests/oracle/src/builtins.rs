@@ -1,6 +1,6 @@
 //! The functions that the language itself knows.
 
-use crate::array::{Array, Ax, largest, log_sum_exp, places, total};
+use crate::array::{Array, Ax, ascending, largest, log_sum_exp, place_of_largest, places, total};
 use crate::eval::{Oracle, zip};
 use crate::family::DRAWS;
 use crate::number::Num;
@@ -42,10 +42,38 @@ impl<'a> Oracle<'a> {
             },
             "outer" => return Ok(Val::Arr(first.array()?.outer(&values[1].array()?))),
             "hot" => {
-                let (at, axes) = (first.real()?, values[1].axes()?);
-                let data = (0..axes[0].size).map(|i| Num::Plain(f64::from(i as f64 == at))).collect();
-                return Ok(Val::Arr(Array { axes, data }));
+                let (at, axis) = (first.array()?, values[1].axes()?[0]);
+                let one = |x: &Num| (0..axis.size).map(|i| Num::Plain(f64::from(i as f64 == x.real()))).collect::<Vec<_>>();
+                let data = at.data.iter().flat_map(one).collect();
+                return Ok(Val::Arr(Array { axes: [&at.axes[..], &[axis]].concat(), data }));
             }
+            "concat" => {
+                let Val::List(parts) = first else { return unknown("concat of no list") };
+                let parts = parts.iter().map(Val::array).collect::<R<Vec<_>>>()?;
+                return Ok(Val::Arr(Array::concat(&parts, values[1].axes()?[0])));
+            }
+            "slice" => {
+                let (Val::Range(from, ..), [axis], [to]) = (&values[2], &values[1].axes()?[..], &values[3].axes()?[..]) else {
+                    return unknown("a slice without an axis of its own");
+                };
+                let from = *from as usize;
+                return Ok(Val::Arr(first.array()?.along(*axis, *to, |xs| xs[from..from + to.size].to_vec())));
+            }
+            "ahead" => {
+                let axis = values[1].axes()?[0];
+                let moved = |xs: &[Num]| xs.iter().skip(1).cloned().chain([Num::ZERO]).collect();
+                return Ok(Val::Arr(first.array()?.along(axis, axis, moved)));
+            }
+            "join" | "split" => {
+                let (array, from, to) = (first.array()?, values[1].axes()?, values[2].axes()?);
+                let keep: Vec<Ax> = array.axes.iter().filter(|a| !from.contains(a)).copied().collect();
+                let data = array.spread(&[&keep[..], &from[..]].concat()).data;
+                return Ok(Val::Arr(Array { axes: [keep, to].concat(), data }));
+            }
+            "frozen" => match first {
+                Val::Fun(Fun::Net(net)) => return Ok(Val::Fun(Fun::Frozen(net))),
+                _ => return unknown("frozen of no net"),
+            },
             "bounded" => return self.bounded(cx, first),
             "gaussian" => return self.drawn(cx, first.axes()?),
             "max" if values.len() == 2 => {
@@ -78,7 +106,17 @@ impl<'a> Oracle<'a> {
             "logsumexp" => x.reduce(&over, log_sum_exp),
             "softmax" => x.zip(&x.reduce(&over, log_sum_exp), |a, b| a.sub(b).exp())?,
             "log_softmax" => x.zip(&x.reduce(&over, log_sum_exp), Num::sub)?,
-            "take" => x.pick(over[0], values[1].real()? as usize)?,
+            "take" => x.take(over[0], &values[1].array()?),
+            "sort" => x.along(over[0], over[0], |xs| ascending(xs).into_iter().map(|i| xs[i].clone()).collect()),
+            "argmax" => x.reduce(&over, place_of_largest),
+            "top" => {
+                let to = values[1].axes()?[0];
+                let places = |xs: &[Num]| {
+                    let falling = ascending(&xs.iter().map(Num::neg).collect::<Vec<_>>()).into_iter();
+                    falling.take(to.size).map(|i| Num::Plain(i as f64)).collect()
+                };
+                x.along(over[0], to, places)
+            }
             _ => return unknown(format!("function {name}")),
         }))
     }

@@ -94,7 +94,8 @@ impl<'a> Oracle<'a> {
             Fun::Builtin(name) => self.builtin(cx, name, &values, &named),
             Fun::Item(f) => self.function(cx, f, values, named, false),
             Fun::Own(f) => self.function(cx, f, values, named, true),
-            Fun::Net(net) => self.net(cx, net, &values),
+            Fun::Net(net) => self.net(cx, net, &values, false),
+            Fun::Frozen(net) => self.net(cx, net, &values, true),
             Fun::Block(block) => Ok(Val::Arr(self.block(cx, block, values, named, asked)?)),
         }
     }
@@ -150,6 +151,8 @@ impl<'a> Oracle<'a> {
                     let member = cx.module.as_ref().and_then(|m| m.member);
                     // A parameter that nothing reads does not exist.
                     if let Ok(w) = self.weight(&format!("{}.{}", cx.path, decl.name.text), axes, member) {
+                        let frozen = cx.module.as_ref().is_some_and(|m| m.frozen);
+                        let w = if frozen { w.map(|x| Num::Plain(x.real())) } else { w };
                         cx.env = bind(&cx.env, &decl.name.text, Val::Arr(w));
                     }
                 }
@@ -272,12 +275,12 @@ impl<'a> Oracle<'a> {
         self.block(&site, block, values, named, width.map(|n| vec![self.axis(n)]))
     }
 
-    fn net(&self, cx: &Cx<'a>, net: &'a Net, values: &[Val<'a>]) -> R<Val<'a>> {
+    fn net(&self, cx: &Cx<'a>, net: &'a Net, values: &[Val<'a>], frozen: bool) -> R<Val<'a>> {
         let Some(block) = self.item_block(&net.block.name.text) else { return unknown(format!("block {}", net.block.name.text)) };
         let inputs = self.vectors(block, &net.params, values)?;
         let width = self.width(net)?;
         let run = |member| {
-            let module = Rc::new(Module { carries: Carries::new(), next: RefCell::default(), member });
+            let module = Rc::new(Module { carries: Carries::new(), next: RefCell::default(), member, frozen });
             let flat = self.instance(cx, &net.name.text, &net.block, inputs.clone(), &module, Some(width))?;
             let cut = self.cut(net, &flat)?;
             match &net.via {
@@ -312,7 +315,7 @@ impl<'a> Oracle<'a> {
         };
         let Some(block) = self.item_block(&memory.block.name.text) else { return unknown("a memory's block") };
         let inputs = self.vectors(block, &memory.params, &values)?;
-        let module = Rc::new(Module { carries, next: RefCell::default(), member: None });
+        let module = Rc::new(Module { carries, next: RefCell::default(), member: None, frozen: false });
         let out = self.instance(cx, &memory.name.text, &memory.block, inputs, &module, None)?;
         let axes = self.name(&self.site(0), &memory.out.axes[0].name.text)?.axes()?;
         let next = module.next.borrow().clone();

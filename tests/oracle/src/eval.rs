@@ -392,7 +392,10 @@ impl<'a> Oracle<'a> {
             && let Some(space) = self.family_space(&cx.space, &n.text)
         {
             let places = at.iter().map(|e| Ok(self.eval(cx, e)?.real()? as i64)).collect::<R<Vec<_>>>()?;
-            return self.read_in(cx, &space, &n.text, at, &places);
+            // What has no subscripts is an array, and these are its entries.
+            if self.is_place(cx, base) {
+                return self.read_in(cx, &space, &n.text, at, &places);
+            }
         }
         let value = self.eval(cx, base)?;
         if let Val::Family(space, name) = &value {

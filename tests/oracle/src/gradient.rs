@@ -95,9 +95,11 @@ impl<'a> Oracle<'a> {
     }
 
     /// Whether brackets behind an expression are subscripts of a family.
-    fn is_place(&self, cx: &Cx<'a>, e: &'a Expr) -> bool {
-        let name = e.as_name().filter(|n| find(&cx.env, &n.text).is_none());
-        name.is_some_and(|n| self.family_space(&cx.space, &n.text).is_some())
+    pub fn is_place(&self, cx: &Cx<'a>, e: &'a Expr) -> bool {
+        let Some(name) = e.as_name().filter(|n| find(&cx.env, &n.text).is_none()) else { return false };
+        let Some(space) = self.family_space(&cx.space, &name.text) else { return false };
+        let rules = space.equations.get(&name.text).map_or(&[][..], |rules| rules);
+        rules.is_empty() || rules.iter().any(|r| !r.equation.place.indices.is_empty())
     }
 
     /// The derivative of a call by one of its arguments, or by a field of one.
@@ -145,7 +147,11 @@ impl<'a> Oracle<'a> {
 
 /// The same text, wherever it stands.
 fn same(a: &Expr, b: &Expr) -> bool {
+    let alike = |a: &Arg, b: &Arg| matches!((&a.kind, &b.kind), (ArgKind::Value(a), ArgKind::Value(b)) if same(a, b));
     match (&a.kind, &b.kind) {
+        (ExprKind::Call(f, x), ExprKind::Call(g, y)) => {
+            same(f, g) && x.len() == y.len() && x.iter().zip(y).all(|(a, b)| alike(a, b))
+        }
         (ExprKind::Name(a), ExprKind::Name(b)) => a.text == b.text,
         (ExprKind::Number(a), ExprKind::Number(b)) => a == b,
         (ExprKind::Field(a, n), ExprKind::Field(b, m)) => n.text == m.text && same(a, b),

@@ -35,6 +35,10 @@ impl<'a> Oracle<'a> {
         for _ in &indices {
             points = points.into_iter().flat_map(|p| (0..=FAR).map(move |i| [p.clone(), vec![i as f64]].concat())).collect();
         }
+        // What it runs over are the indices around it: it exists where its value does.
+        if indices.iter().all(|i| find(&cx.env, i).is_some()) {
+            self.eval(cx, value)?;
+        }
         let mut found = Vec::new();
         for sample in samples {
             for point in &points {
@@ -48,7 +52,7 @@ impl<'a> Oracle<'a> {
         }
         let n = found.len() as f64;
         let mut found = found.into_iter();
-        let Some(first) = found.next() else { return Err(Stop::Unknown("a statistic of nothing".into())) };
+        let Some(first) = found.next() else { return Err(Stop::NoPoint("a statistic of nothing".into())) };
         let all = found.try_fold(first, |all, v| match name {
             "sum" | "mean" => binary(BinaryOp::Add, &all, &v),
             "max" => zip(&all, &v, &|a, b| if b.real() > a.real() { b.clone() } else { a.clone() }),

@@ -56,6 +56,8 @@ pub enum Fun<'a> {
     Own(&'a Function),
     Block(&'a Block),
     Net(&'a Net),
+    /// A net whose parameters are stopped.
+    Frozen(&'a Net),
     Builtin(&'a str),
 }
 
@@ -266,6 +268,8 @@ pub struct Module {
     pub next: RefCell<Carries>,
     /// Which member of an ensemble.
     pub member: Option<(usize, usize)>,
+    /// Nothing differentiates by its parameters.
+    pub frozen: bool,
 }
 
 /// Base cases that an equation sees where it resets.

@@ -263,3 +263,154 @@ fn expressions_are_no_targets() {
 fn parameters_are_no_targets() {
     refused(&model("", "g[t] = grad(energy(z[t].q + shift, z[t].p), shift)\n  loss w 1.0 = sq(g[t])", STILL), "E0405");
 }
+
+/// A rollout of more rounds than a gradient writes out: its start counts, and a start at another step does not.
+#[test]
+fn the_start_of_a_long_rollout_counts() {
+    let rollout = |start: &str, gradient: &str| {
+        let members = format!(
+            "x[t] = tanh(z[t].q)
+             y[i, 0] = {start}  for i in 0..T-2
+             y[i, k+1] = tanh(y[i, k] * z[i].p)  for k in 0..2
+             g[i] = {gradient}  for i in 0..T-2
+             loss w 1.0 = sq(g[i])"
+        );
+        model("", &members, STILL)
+    };
+    for gradient in [
+        "grad(sq(y[i, 2]), x[i])",
+        "grad(sq(y[i, 2]) * sum(x[i]), x[i])",
+        "grad(sq(y[i, 2]) + sq(y[i, 1]), x[i])",
+        "each j in I { grad(y[i, 2][j], x[i]) }",
+        "grad(sq(y[i, 2]), y[i, 0])",
+        "grad(sum(grad(sq(y[i, 2]), x[i])), z[i].p)",
+    ] {
+        agrees(&rollout("x[i]", gradient));
+    }
+    agrees(&rollout("x[i+1]", "grad(sq(y[i, 2]) * sum(x[i]), x[i])"));
+    refused(&rollout("x[0]", "grad(sq(y[i, 2]) * sum(x[i]), x[i])"), "E0404");
+    refused(&rollout("x[i+1]", "grad(sq(y[i, 2]), x[i])"), "E0403");
+    // Subscripts that come nearer with each round, and meet the target in the third.
+    let nearer = "x[t] = tanh(z[t].q)
+         y[i, 0] = zeros([Q])  for i in 2..T
+         y[i, k+1] = tanh(y[i, k] + x[i-k])  for k in 0..3
+         g[i] = grad(sq(y[i, 3]) * sum(x[i]), x[i])  for i in 2..T
+         loss w 1.0 = sq(g[i])";
+    refused(&model("", nearer, STILL), "E0404");
+}
+
+/// A gradient inside a recurrence, by another point of what it computes.
+#[test]
+fn a_recurrence_that_is_being_read_may_lead_to_the_target() {
+    let members = "x[t, 0] = z[t]  for t in 0..T-K
+         x[t, k+1] = x[t, k] {
+           q = x[t, k].q + 0.3 * grad(energy(x[t, 0].q, x[t, 0].p) * sum(x[t, k].p), x[t, 0].q)
+         } + delta(x[t, k], a[t+k])  for k in 0..K
+         loss w 1.0 = sq(x[t, 2])";
+    refused(&model("", members, STILL), "E0404");
+}
+
+/// What is the same everywhere and read by equations between is no target: a loop would follow some of them and not others.
+#[test]
+fn what_equations_read_too_is_no_target() {
+    let running = "running mu = lerp(mu, mean(z[t].q, over = [B, t]), 0.2) init 0.3 * ones([Q])
+         c[t] = z[t].q - mu\n";
+    for members in [
+        "g[t] = grad(energy(c[t] * mu, z[t].p), mu)\n loss w 1.0 = sq(g[t])",
+        "g[t] = grad(energy(c[t], z[t].p), mu)\n loss w 1.0 = sq(g[t])",
+        "x[t] = 0.5 * x[t-1] + grad(energy(c[t] * mu, z[t].p), mu)  with x[-1] = ones([Q])\n loss w 1.0 = sq(x[t])",
+    ] {
+        refused(&model("", &format!("{running}{members}"), STILL), "E0405");
+    }
+    // A copy is a variable at each point.
+    agrees(&model(
+        "",
+        &format!("{running} d[t] = mu  for t in 0..T\n g[t] = grad(energy(c[t] * d[t], z[t].p), d[t])\n loss w 1.0 = sq(g[t])"),
+        STILL,
+    ));
+    let algorithm = |target: &str| {
+        format!(
+            "
+planner climb(horizon) {{
+  dim S = horizon
+  carry last: [S, A] = zeros([S, A])
+  kept  = last
+  start = {target} + 0.1
+  try   = rollout {{ u[k] = tanh(take(start, k, over = S)) for k in 0..horizon }}
+  next last = kept + grad(try.score, {target})
+  return {{ mean = try.u[0], std = zeros([A]), sample = try.u[1], score = try.score }}
+}}"
+        )
+    };
+    let act = "act { found = plan(z[t])  train = found.sample  eval = found.mean }";
+    refused(&model(&algorithm("last"), &planned("climb"), act), "E0405");
+    agrees(&model(&algorithm("kept"), &planned("climb"), act));
+}
+
+/// Newton's steps, in a planner and while acting: rows along the action's axis.
+#[test]
+fn second_derivatives_by_a_plan() {
+    let algorithm = "
+planner newton(horizon, rate = 0.5) {
+  dim S = horizon
+  start = 0.1 * ones([S, A])
+  try   = rollout { u[k] = tanh(take(start, k, over = S)) for k in 0..horizon }
+  slope = grad(try.score, start)
+  bend  = each s in S { each i in A { grad(take(take(slope, s, over = S), i, over = A), start)[s][i] } }
+  up    = start + rate * slope / (1 + bend^2)
+  last  = rollout { u[k] = tanh(take(up, k, over = S)) for k in 0..horizon }
+  return { mean = last.u[0], std = zeros([A]), sample = last.u[1], score = last.score }
+}";
+    agrees(&model(algorithm, &planned("newton"), "act { found = plan(z[t])  train = found.sample  eval = found.mean }"));
+    let act = "act {
+    start = zeros([A])
+    slope = grad(reward(z[t] + delta(z[t], tanh(start))), start)
+    bend  = each i in A { grad(slope[i], start)[i] }
+    each_ = each e in E { grad(heads(z[t].q + sum(start) * z[t].p)[e], start) }
+    train = tanh(start + slope / (1 + bend^2))
+    eval  = tanh(max(each_, over = E))
+  }";
+    agrees(&model("", "loss w 1.0 = sq(z[t])", act));
+}
+
+/// Sorted, picked and gathered entries, arrays of two axes, the memory, calls with arguments held, three orders.
+#[test]
+fn rarer_targets_and_ways() {
+    for members in [
+        "g[t] = grad(take(z[t].q, argmax(z[t].p), over = Q)^2 * sq(z[t].q), z[t].q)
+         s[t] = each i in I { grad(sort(tanh(z[t].q) * z[t].q, over = Q)[i], z[t].q) }
+         m[t] = grad(sum(take(z[t].c, top(z[t].c, K, over = C), over = C)^2), z[t].c)
+         loss w 1.0 = sq(g[t]) + sq(s[t]) + sq(m[t])",
+        "w[t] = each i in I { z[t].q * sin(i + z[t].p) }
+         g[t] = grad(sq(w[t]) * w[t][0][1], w[t])
+         h[t] = grad(sq(w[t]) * w[t][0][1], w[t][1])
+         l[t, i] = grad(sin(w[t][i][0]) * sq(w[t]), w[t][i][1])  for i in I
+         loss w 1.0 = sq(g[t]) + sq(h[t]) + sum i in I { l[t, i]^2 }",
+        "memory m(z, a) -> [M] = gru(width = 2) reset first
+         m[t] = memory(z[t], a[t], m[t-1])
+         g[t] = grad(sq(m[t].out) * sum(m[t].out), m[t].out)
+         j[t] = each i in M { grad(m[t].out[i], z[t].q) }
+         loss w 1.0 = sq(g[t]) + sq(j[t])",
+        "force[t] = -grad(energy(z[t].q, z[t].p), z[t].q)
+         half[t] = partial(energy(z[t].q, z[t].p + force[t]), z[t].q)
+         x[t] = each i in I { grad(half[t][i], z[t].p) }
+         u[t] = grad(sq(partial(energy(tanh(z[t].q), z[t].q), tanh(z[t].q))), z[t].q)
+         loss w 1.0 = sq(half[t]) + sq(x[t]) + sq(u[t])",
+        "d[t] = zeros([Q])  for t in 0..T
+         one[t] = grad(energy(z[t].q + d[t], z[t].p), d[t])
+         two[t] = grad(one[t] @ z[t].p, d[t])
+         x[t] = grad(two[t] @ z[t].q, d[t])
+         k[t] = each i in I { grad(grad(grad(energy(z[t].q, z[t].p), z[t].q)[0], z[t].q)[1], z[t].q)[i] }
+         loss w 1.0 = sq(x[t]) + sq(k[t])",
+        "b[t] = z[t].q / (0.5 + sq(mean(z[t].q, over = B)))
+         g[t] = grad(sum(energy(b[t], z[t].p), over = B), z[t].q)
+         j[t] = each i in I { grad(sum(b[t][i] * b[t][0], over = B), z[t].q) }
+         loss w 1.0 = sq(g[t]) + sq(j[t])",
+        "h[t] = each e in E { each i in I { grad(grad(heads(z[t].q)[e], z[t].q)[i], z[t].q) } }
+         x[t] = tanh(z[t].q)
+         loss w 1.0 = sq(h[t])
+         loss v 1.0 = sum i in Q { grad(grad(energy(x[t], z[t].p), x[t])[i], z[t].q)[i]^2 }",
+    ] {
+        agrees(&model("", members, STILL));
+    }
+}
