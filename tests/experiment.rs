@@ -356,62 +356,69 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     let said = fs::read_to_string(run.join("diagnosis/diagnosis.json")).unwrap();
     let diagnosis: Value = serde_json::from_str(&said).unwrap();
     let told = text(&ends(wmc(&["diagnose", "--episodes", "1", "--out"]).arg(folder.path().join("other")).arg(&run), 0).stdout);
-    assert!(told.contains("no action") && told.contains("corr(sign dH, push)"), "{told}");
-    for kind in ["without_action", "random_action", "policy"] {
-        for whose in ["model", "simulator"] {
-            assert!(diagnosis[kind][whose]["absolute"].as_f64().unwrap() > 0.0, "{said}");
-        }
+    assert!(told.contains("corr(dH, push)") && told.contains("no action") && told.contains("lift_auc"), "{told}");
+    assert_eq!(diagnosis["left_out"].as_object().unwrap().len(), 0, "{said}");
+    let show = |name: &str| diagnosis["shows"].as_array().unwrap().iter().find(|s| s["name"] == name).unwrap();
+    let number = |name: &str, row: &str, column: &str| {
+        let columns = show(name)["columns"].as_array().unwrap();
+        let at = columns.iter().position(|c| c == column).unwrap();
+        let rows = show(name)["rows"].as_array().unwrap();
+        rows.iter().find(|r| r["label"].as_str().unwrap().starts_with(row)).unwrap()["values"][at].as_f64().unwrap()
+    };
+    for row in ["no action", "random actions", "policy"] {
+        assert!(number("strays", row, "departure") > 0.0, "{said}");
     }
-    let crossings = diagnosis["coupling"]["crossings"].as_array().unwrap();
-    assert_eq!(crossings.len(), 51);
-    // Fewer and fewer steps cross contours that are further and further apart.
-    for rate in ["strong", "weak"] {
-        assert!(crossings.windows(2).all(|w| w[0][rate].as_f64() >= w[1][rate].as_f64()), "{said}");
+    let drift = ["drift", "within episodes", "over all states"].map(|column| number("drift", "no action", column));
+    assert!(drift[0] > 0.0 && (drift[0] - drift[1] / drift[2]).abs() < 1e-12, "{drift:?}");
+    assert!(number("signed", "policy", "correlation").abs() <= 1.0 && number("sizes", "policy", "correlation").abs() <= 1.0);
+    // All pairs of the eight positions and momenta, each with six thresholds that rise and rates that fall.
+    let pairs = show("crossing")["detail"]["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 64);
+    for pair in pairs {
+        let numbers = |name: &str| pair[name].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<f64>>();
+        assert!(numbers("threshold").windows(2).all(|w| w[0] <= w[1]), "{pair}");
+        assert!(numbers("rate_strong").windows(2).all(|w| w[0] >= w[1]), "{pair}");
     }
     // The terms of a step add up, but for what is of third order; and a step has a derivative.
-    for kind in ["no action", "policy"] {
-        let stability = &diagnosis["stability"][kind];
-        let term = |name: &str| stability["terms"][name].as_f64().unwrap();
-        assert!(term("change") > 0.0 && term("rest") < 0.2 * (term("push") + term("leak") + term("curvature")), "{stability}");
-        let factor = |name: &str| stability["expansion"][name].as_f64().unwrap();
-        assert!(factor("most") >= factor("largest") && factor("largest") >= factor("along"), "{stability}");
-        assert!(factor("along") > 0.0 && factor("largest") < 100.0, "{stability}");
+    for row in ["no action", "policy"] {
+        let term = |name: &str| number("balance", row, name);
+        assert!(term("change") > 0.0 && term("rest") < 0.2 * (term("push") + term("leak") + term("curvature")), "{said}");
+        let factor = |name: &str| number("stretch", row, name);
+        assert!(factor("at most") >= factor("at most, on average"), "{said}");
+        assert!(factor("at most, on average") >= factor("along the episode") && factor("along the episode") > 0.0, "{said}");
     }
-    assert_eq!(diagnosis["stability"]["no action"]["terms"]["push"].as_f64(), Some(0.0));
     // Without action nothing is pushed.
-    assert_eq!(diagnosis["means"]["push"]["no action"].as_f64(), Some(0.0));
-    assert!(diagnosis["means"]["residual"]["policy"].as_f64().unwrap() > 0.0, "{said}");
+    assert_eq!(number("balance", "no action", "push"), 0.0);
+    assert!(number("apart", "policy", "mean") > 0.0, "{said}");
+    assert!(number("calm", "replay", "fraction") < 1.0 && number("calm", "replay", "decisions") > 100.0, "{said}");
+    assert!(number("horizon", "replay", "7") > 0.0, "{said}");
     for name in [
-        "energy.svg",
-        "simulator.png",
-        "energy-policy.svg",
+        "runs.svg",
+        "simulated.png",
         "traces.svg",
-        "traces-free.svg",
-        "embedding-q.svg",
-        "embedding-c.png",
-        "crossings.svg",
-        "value-residual.svg",
-        "slice-conjugate.svg",
-        "slice-other.png",
-        "stability-free.svg",
-        "stability-policy.svg",
-        "expansion.svg",
+        "map.svg",
+        "portrait.svg",
+        "portrait-other.png",
+        "crossing.svg",
+        "balance.svg",
+        "stretch.svg",
     ] {
         assert!(run.join("diagnosis").join(name).is_file(), "{name}");
     }
-    // A model without an energy has nothing to diagnose.
-    refuses(wmc(&["diagnose"]).arg(out.join("sac-cartpole_swingup-7")), &["no `diagnose"]);
+    // A model that declares nothing to show says so, and how.
+    let told = ["`Sac` shows nothing in `diagnose { .. }`", "probe trained = policy()"];
+    refuses(wmc(&["diagnose"]).arg(out.join("sac-cartpole_swingup-7")), &told);
 
     let page = folder.path().join("report.html");
     ends(wmc(&["report"]).arg(&out).arg("-o").arg(&page), 0);
     let html = fs::read_to_string(&page).unwrap();
     for part in [
         "Imagined against real",
-        "Energy of HaM-World (small)",
+        "Diagnosis of HaM-World (small)",
         "rollouts-cartpole_swingup-long",
-        "lift area",
+        "lift_auc",
         "curvature",
-        "expansion of a step",
+        "Expansion of a step",
         "episode-sac-cartpole_swingup-long",
     ] {
         assert!(html.contains(part), "{part}");
@@ -426,7 +433,7 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
         "| task | method | ours, per seed | ours |",
         "`mse[3]`",
         "mass=0.7",
-        "no action",
+        "### corr(dH, push)",
         "results/learning-cartpole_swingup-long.svg",
         "wmc train models/sac.wm",
     ] {
@@ -438,7 +445,7 @@ fn the_smoke_experiment_ends_in_a_report_with_a_diagnosis() {
     fs::write(folder.path().join("results/account.md"), "What people say.").unwrap();
     ends(wmc(&["report", "--markdown"]).arg(&place).arg(folder.path().join("results/results.json")), 0);
     let again = fs::read_to_string(&place).unwrap();
-    assert!(again.contains("What people say.") && again.contains("slice-conjugate.svg"), "{again}");
+    assert!(again.contains("What people say.") && again.contains("portrait.svg"), "{again}");
     assert!(again.contains("results/episode-sac-cartpole_swingup-long.svg"), "{again}");
     let tables = |text: &str| text.lines().filter(|l| l.starts_with('|')).map(String::from).collect::<Vec<_>>();
     assert_eq!(tables(&first), tables(&again));
@@ -463,17 +470,20 @@ fn a_simulator_that_diverges_costs_a_diagnosis_no_more_than_its_episodes() {
     // Without damping, random actions drive the arm faster than its steps can follow.
     let told = text(&ends(wmc(&["diagnose", "--episodes", "3"]).arg(&run), 0).stdout);
     assert!(
-        told.contains("left out: random actions: the task `reacher_easy` gave ")
+        told.contains("left out")
+            && told.contains("shaken: the task `reacher_easy` gave ")
             && told.contains(" as entry 0 of the observation"),
         "{told}"
     );
     let said = fs::read_to_string(run.join("diagnosis/diagnosis.json")).unwrap();
     let diagnosis: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(diagnosis["random_action"]["model"], Value::Null);
-    assert!(diagnosis["without_action"]["model"]["relative"].as_f64().unwrap() > 0.0, "{said}");
-    // The arm starts at rest: there is nothing that a drift could be a part of.
-    let policy = &diagnosis["policy"]["simulator"];
-    assert!(policy["absolute"].as_f64().unwrap() > 0.0 && policy["relative"].is_null(), "{said}");
+    let shows = diagnosis["shows"].as_array().unwrap();
+    let rows = |name: &str| shows.iter().find(|s| s["name"] == name).unwrap()["rows"].as_array().unwrap().clone();
+    // What can be said of the other probes is said; what needs both is left out, with the reason.
+    let labels: Vec<Value> = rows("strays").iter().map(|row| row["label"].clone()).collect();
+    assert_eq!(labels, ["no action", "policy"], "{said}");
+    assert!(shows.iter().all(|show| show["name"] != "drift"), "{said}");
+    assert!(diagnosis["left_out"]["drift"].as_str().unwrap().contains("no episodes of shaken"), "{said}");
 }
 
 #[test]

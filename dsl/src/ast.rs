@@ -201,7 +201,7 @@ pub enum MemberKind {
     Optimizer(Optimizer),
     Train(Vec<Bind>),
     Evaluate(Vec<Bind>),
-    Diagnose(Vec<Equation>),
+    Diagnose(Diagnose),
     Tasks(Tasks),
     TasksUse(Call),
     Drop { kind: Ident, names: Vec<Ident> },
@@ -215,6 +215,24 @@ pub struct Memory {
     pub out: Shape,
     pub block: Call,
     pub reset: Option<Expr>,
+}
+
+/// What is looked at in a trained model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Diagnose {
+    /// `size = norm(z[t])`: a value for each decision.
+    pub series: Vec<Equation>,
+    /// `probe free = passive(repeat = 1)`: episodes.
+    pub probes: Vec<Declared>,
+    /// `show sizes = bands(size, along = free)`: figures and numbers.
+    pub shows: Vec<Declared>,
+}
+
+/// A name for a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declared {
+    pub name: Ident,
+    pub call: Call,
 }
 
 /// A `net` or a `head`: a block instantiated once, which every call shares.

@@ -194,7 +194,14 @@ fn member(m: &mut Member) {
             call(&mut p.algorithm);
             p.equations.iter_mut().for_each(equation);
         }
-        MemberKind::Act(equations) | MemberKind::Diagnose(equations) => equations.iter_mut().for_each(equation),
+        MemberKind::Act(equations) => equations.iter_mut().for_each(equation),
+        MemberKind::Diagnose(d) => {
+            d.series.iter_mut().for_each(equation);
+            for declared in d.probes.iter_mut().chain(&mut d.shows) {
+                ident(&mut declared.name);
+                call(&mut declared.call);
+            }
+        }
         MemberKind::Optimizer(o) => {
             ident(&mut o.name);
             call(&mut o.rule);

@@ -62,7 +62,8 @@ impl Context {
         self.program.set_progress(&self.schedules, progress)?;
         let pasts: Vec<usize> = starts.iter().map(|start| experience.past(*start, self.steps)).collect();
         // Before the first step everything begins that has a whole past; the data of steps that are not there is anything.
-        for step in 0..=self.steps {
+        let longest = pasts.iter().copied().max().unwrap_or(0);
+        for step in self.steps - longest..=self.steps {
             let left = self.steps - step;
             let rows: Vec<u64> = starts
                 .iter()

@@ -1,55 +1,65 @@
-//! Diagnostics: what a model's `diagnose { .. }` names, along episodes of its task and around them.
+//! Diagnostics: what a model's `diagnose { .. }` declares, of a trained model.
 //!
-//! The values are those of the evaluation's equations. Those run over segments; the value of a step is taken at the end of a segment that
-//! ends there, so that a memory has a past of a segment's length (less at an episode's start), as it has in training.
+//! | file | subject |
+//! |---|---|
+//! | [`episodes`] | the episodes of a probe |
+//! | [`follow`] | series along episodes |
+//! | [`state`] | values at states that are put in place by hand |
+//! | [`measure`] | numbers about series |
+//! | [`frames`](frames()) | moments of an episode, as the task draws itself |
+//!
+//! A series is computed by the evaluation's equations, over segments of an episode. Each segment starts with what the model
+//! remembers of the whole episode before it, so that a value does not depend on where a segment starts.
 
-mod probe;
+mod episodes;
+mod follow;
+mod frames;
+pub mod measure;
+mod state;
 
 use std::collections::BTreeMap;
 
 use compiler::ir::Role;
 use compiler::lower::Entry;
-use compiler::random::{Stream, key};
+use dsl::hir::{Diagnosis, Model, Op, Probe, Source};
 
 use crate::Error;
-use crate::actor::{Actor, to_task};
-use crate::context::Context;
-use crate::experience::{Experience, Layout};
+use crate::experience::Experience;
 use crate::program::{Program, Schedules, State, acting};
-use crate::tasks::Perturbation;
-use crate::tasks::scene::Scene;
 use crate::train::Config;
 
-pub use probe::Expansion;
-use probe::Probe;
+pub use episodes::Episodes;
+pub use frames::{Moment, frames};
+pub use state::Expansion;
 
-/// Who acts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Actions {
-    Nobody,
-    Random,
-    Policy,
+/// Episodes of a probe that does not say how many.
+pub const EPISODES: u64 = 10;
+
+/// One episode. A series has a list of numbers for each decision; an empty one where it has no value there.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Trace {
+    pub values: BTreeMap<String, Vec<Vec<f64>>>,
 }
 
-/// One episode. All lists are over its decisions.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
-    /// By the name in `diagnose`; each step has as many numbers as the value.
-    pub values: BTreeMap<String, Vec<Vec<f32>>>,
-    /// The simulator's own energy, where it knows it.
-    pub energy: Vec<f64>,
-    pub rewards: Vec<f64>,
-    /// What was seen and done.
-    seen: Experience,
+impl Trace {
+    /// A series of one number, at the decisions where it has one.
+    pub fn single(&self, name: &str) -> Vec<f64> {
+        self.values.get(name).into_iter().flatten().filter_map(|x| x.first().copied()).collect()
+    }
+
+    /// Series of one number each, at the decisions where all of them have one.
+    pub fn together(&self, names: &[&str]) -> Vec<Vec<f64>> {
+        let all: Option<Vec<&Vec<Vec<f64>>>> = names.iter().map(|name| self.values.get(*name)).collect();
+        let Some(all) = all else { return Vec::new() };
+        let decisions = all.iter().map(|x| x.len()).min().unwrap_or(0);
+        (0..decisions).filter_map(|t| all.iter().map(|x| x[t].first().copied()).collect()).collect()
+    }
 }
 
 #[derive(Debug)]
 pub struct Diagnostics {
     config: Config,
-    program: Program,
     schedules: Schedules,
-    context: Option<Context>,
-    probe: Option<Probe>,
     learnt: State,
     progress: f64,
 }
@@ -60,211 +70,79 @@ impl Diagnostics {
     /// Of what was learnt up to some part of the training.
     pub fn new(config: &Config, learnt: &State, progress: f64) -> Result<Diagnostics, Error> {
         let model = &config.model;
-        if model.diagnose.is_empty() {
-            return Err(Error::Unsupported("the model has no `diagnose { .. }`".into()));
+        if model.shows.is_empty() {
+            return Err(Error::NothingToShow { model: model.name.clone() });
         }
         let learnt = acting(model, learnt)?;
-        let mut program = Program::part(model, Entry::Evaluate, "diagnose.", &[], config.compute)?;
-        program.load(&learnt, &READ)?;
-        program.begin(&learnt)?;
+        Ok(Diagnostics { schedules: Schedules::new(model)?, config: config.clone(), learnt, progress })
+    }
+
+    /// A probe of the model by its name.
+    pub fn probe(&self, name: &str) -> Result<&Probe, Error> {
+        let found = self.config.model.probes.iter().find(|probe| probe.name == name);
+        found.ok_or_else(|| Error::Unsupported(format!("`diagnose` has no probe `{name}`")))
+    }
+
+    fn series(&self, name: &str) -> Result<&Diagnosis, Error> {
+        series(&self.config.model, name)
+    }
+
+    /// What the first step of a series of predictions is.
+    pub fn first_step(&self, name: &str) -> Result<i64, Error> {
+        let model = &self.config.model;
+        Ok(self.series(name)?.vars.get(1).map_or(0, |var| model.var(*var).lo))
+    }
+
+    /// The model with some of its series alone, whose segments have a past of so many decisions.
+    fn model(&self, names: &[String], past: usize) -> Model {
+        let mut model = self.config.model.clone();
+        model.diagnose.retain(|d| names.contains(&d.name));
+        if let Source::Replay { context, .. } = &mut model.source {
+            *context = u32::try_from(past).unwrap_or(u32::MAX);
+        }
+        model
+    }
+
+    /// The program of a model's series; values of equations in `given` are the caller's.
+    fn program(&self, model: &Model, given: &[String]) -> Result<Program, Error> {
+        let mut program = Program::part(model, Entry::Evaluate, "diagnose.", given, self.config.compute)?;
+        program.load(&self.learnt, &READ)?;
+        program.begin(&self.learnt)?;
         program.executable.prepare()?;
-        let schedules = Schedules::new(model)?;
-        program.set_progress(&schedules, progress)?;
-        let context = Context::new(model, &learnt, config.compute)?;
-        let probe = Probe::new(model, &learnt, &schedules, progress, config.compute)?;
-        Ok(Diagnostics { config: config.clone(), program, schedules, context, probe, learnt, progress })
-    }
-
-    /// The diagnosed values that are the model's state: arrays of the equation that `q` reads, each with its size.
-    pub fn state(&self) -> Vec<(String, usize)> {
-        self.probe.as_ref().map_or(Vec::new(), Probe::state)
-    }
-
-    /// Values at states that are put in place by hand, each the numbers of [`Diagnostics::state`] one after the other: for each of
-    /// the names a list over the states. None where the model does not name them, or has no state.
-    pub fn at(&mut self, states: &[Vec<f32>], names: &[&str]) -> Result<Option<Vec<Vec<Vec<f32>>>>, Error> {
-        self.probe.as_mut().map_or(Ok(None), |probe| probe.at(states, names))
-    }
-
-    /// How far the model's step pulls states apart, at each decision of an episode. None where the model does not say what its state is
-    /// one step later (`next_q` beside `q`).
-    pub fn expansion(&mut self, trace: &Trace) -> Result<Option<Expansion>, Error> {
-        let Some(mut probe) = self.probe.take() else { return Ok(None) };
-        let found = self.expansion_of(trace, &mut probe);
-        self.probe = Some(probe);
-        found
-    }
-
-    fn expansion_of(&mut self, trace: &Trace, probe: &mut Probe) -> Result<Option<Expansion>, Error> {
-        let Some(mut measured) = probe.stretch() else { return Ok(None) };
-        let (batch, time) = self.segment();
-        let starts = starts(&trace.seen, time)?;
-        for chunk in starts.chunks(batch) {
-            let padded = self.show(&trace.seen, chunk, batch)?;
-            if let Some(context) = &mut self.context {
-                context.put(&trace.seen, &padded, (self.config.seed, 0, self.progress), probe.program_mut())?;
-            }
-            probe.show(&trace.seen, &padded)?;
-            self.program.executable.run(self.config.seed, 0)?;
-            let mut states = Vec::new();
-            for (name, _) in probe.state() {
-                let output = self.program.graph.output(&format!("diagnose.{name}"));
-                let output = output.ok_or_else(|| Error::Kernels(format!("`{name}` is not computed")))?;
-                states.push(self.program.output(output)?);
-            }
-            probe.measure(&states, chunk.len(), time - 2, &mut measured)?;
-        }
-        // The first segment ends at this decision.
-        measured.finish(time - 2);
-        Ok(Some(measured))
-    }
-
-    /// Episodes of the task under some changes, one after the other.
-    pub fn traces(&mut self, who: Actions, changes: &[Perturbation], episodes: u64) -> Result<Vec<Trace>, Error> {
-        let mut environment = self.config.environment(0)?;
-        changes.iter().try_for_each(|change| environment.perturb(*change))?;
-        let mut actor = Actor::new(&self.config.model, false, 1, &self.learnt, self.config.compute)?;
-        actor.progress(self.progress)?;
-        let mut traces = Vec::new();
-        for episode in 0..episodes {
-            let seed = self.config.seed;
-            environment.reset(key("diagnose", seed, "episode", episode) >> 11)?;
-            actor.begin(0)?;
-            let rows = self.config.environment.decisions() as usize + 1;
-            let mut seen = Experience::new(Layout::of(&self.config.model)?, rows, 1, true);
-            seen.observe(environment.observation(), true);
-            let (mut energy, mut rewards) = (Vec::new(), Vec::new());
-            loop {
-                let step = environment.elapsed();
-                let action = match who {
-                    Actions::Nobody => vec![0.0; environment.spec().action],
-                    Actions::Random => {
-                        let stream = Stream::new("diagnose", seed, "action", episode << 24 | step);
-                        let (low, high) = (self.config.model.action.low, self.config.model.action.high);
-                        let size = environment.spec().action as u64;
-                        (0..size).map(|i| (low + (high - low) * stream.uniform(i)) as f32).collect()
-                    }
-                    Actions::Policy => {
-                        actor.show(0, environment.observation(), step == 0)?;
-                        actor.decide(seed, episode << 24 | step)?;
-                        actor.action(0).to_vec()
-                    }
-                };
-                energy.extend(environment.energy());
-                let outcome = environment.step(to_task(&self.config.model, &action))?;
-                actor.outcome(0, outcome.reward, outcome.terminal)?;
-                seen.follow(&action, outcome.reward, outcome.terminal);
-                seen.observe(environment.observation(), false);
-                rewards.push(outcome.reward);
-                if outcome.last {
-                    break;
-                }
-            }
-            let values = self.values(&seen)?;
-            traces.push(Trace { values, energy, rewards, seen });
-        }
-        Ok(traces)
-    }
-
-    /// Samples that the program takes at once, and observations of a segment.
-    fn segment(&self) -> (usize, usize) {
-        let shapes: Vec<Vec<usize>> = self.program.with_role(Role::Data).map(|(n, _)| self.program.shape(n)).collect();
-        (shapes.first().map_or(1, |shape| shape[0]), shapes.iter().map(|shape| shape[1]).max().unwrap_or(1))
-    }
-
-    /// Puts segments in place, the last one again and again where there are too few. Gives all starts.
-    fn show(&mut self, episode: &Experience, starts: &[u64], batch: usize) -> Result<Vec<u64>, Error> {
-        let padded: Vec<u64> = (0..batch).map(|i| starts[i.min(starts.len() - 1)]).collect();
-        put(&mut self.program, episode, &padded)?;
-        if let Some(context) = &mut self.context {
-            context.put(episode, &padded, (self.config.seed, 0, self.progress), &mut self.program)?;
-        }
-        Ok(padded)
-    }
-
-    /// The diagnosed values at each decision of an episode.
-    fn values(&mut self, episode: &Experience) -> Result<BTreeMap<String, Vec<Vec<f32>>>, Error> {
-        let (batch, time) = self.segment();
-        self.program.set_progress(&self.schedules, self.progress)?;
-        let outputs = self.program.with_prefix("diagnose.");
-        let mut values: BTreeMap<String, Vec<Vec<f32>>> =
-            outputs.iter().map(|(name, _)| (name.clone(), Vec::with_capacity(episode.len() - 1))).collect();
-        for chunk in starts(episode, time)?.chunks(batch) {
-            self.show(episode, chunk, batch)?;
-            self.program.executable.run(self.config.seed, 0)?;
-            for (name, output) in &outputs {
-                let shape = self.program.output_shape(*output);
-                let numbers = self.program.output(*output)?;
-                let (Some(&steps), true) = (shape.get(1), shape.first() == Some(&batch) && shape.len() > 1) else {
-                    return Err(Error::Unsupported(format!("`{name}` of `diagnose` has no value at each step of a segment")));
-                };
-                let width: usize = shape[2..].iter().product();
-                let last = (time - 2).min(steps - 1);
-                let Some(kept) = values.get_mut(name) else { continue };
-                for (row, start) in chunk.iter().enumerate() {
-                    // The first segment tells the episode's start.
-                    let from = if *start == 0 { 0 } else { last };
-                    for t in from..=last {
-                        let at = (row * steps + t) * width;
-                        kept.push(numbers[at..at + width].to_vec());
-                    }
-                }
-            }
-        }
-        Ok(values)
+        program.set_progress(&self.schedules, self.progress)?;
+        Ok(program)
     }
 }
 
-/// Segments that start at each row. A segment has one decision fewer than observations.
-fn starts(episode: &Experience, time: usize) -> Result<Vec<u64>, Error> {
-    if episode.len() < time {
-        return Err(Error::NoSegment { time, rows: episode.len() });
-    }
-    Ok((0..=(episode.len() - time) as u64).collect())
+fn series<'m>(model: &'m Model, name: &str) -> Result<&'m Diagnosis, Error> {
+    let found = model.diagnose.iter().find(|d| d.name == name);
+    found.ok_or_else(|| Error::Unsupported(format!("`diagnose` has no series `{name}`")))
 }
 
-/// Gives a program's data the rows from each start on.
-fn put(program: &mut Program, episode: &Experience, starts: &[u64]) -> Result<(), Error> {
+/// The equation that a series is a plain read of at its decision, and the array of it.
+fn read(model: &Model, d: &Diagnosis) -> Option<(dsl::hir::FamilyId, usize)> {
+    match &model.node(d.value).op {
+        Op::Read { family, leaf, index } => match &index[..] {
+            [index] if index.offset == 0 && d.vars.len() == 1 && index.terms == [(d.vars[0], 1)] => Some((*family, *leaf)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Gives a program's data the rows that are asked for: one for each step of each segment.
+fn put(program: &mut Program, experience: &Experience, rows: impl Fn(usize) -> Vec<u64>) -> Result<(), Error> {
     let inputs: Vec<(usize, String)> = program.with_role(Role::Data).map(|(n, name)| (n, name.to_string())).collect();
     for (input, name) in inputs.iter().filter(|(_, name)| name.starts_with("data.")) {
-        let field = episode.layout().field(name).ok_or_else(|| Error::Field { field: name.clone() })?;
+        let field = experience.layout().field(name).ok_or_else(|| Error::Field { field: name.clone() })?;
         let steps = program.shape(*input)[1];
-        episode.read(starts, field, steps, program.executable.input_mut(*input)?);
+        experience.read_rows(rows(steps).into_iter(), field, program.executable.input_mut(*input)?);
     }
     Ok(())
 }
 
-/// A moment of an episode.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Moment {
-    /// Decisions before it.
-    pub step: u64,
-    /// The return so far.
-    pub gained: f64,
-    pub scene: Scene,
-}
-
-/// Moments of one episode of the policy, evenly from the first to the last. None where the task does not know what it looks like.
-pub fn frames(config: &Config, learnt: &State, progress: f64, count: usize) -> Result<Option<Vec<Moment>>, Error> {
-    let mut environment = config.environment(key("frames", config.seed, "episode", 0) >> 11)?;
-    let mut actor = Actor::new(&config.model, false, 1, &acting(&config.model, learnt)?, config.compute)?;
-    actor.progress(progress)?;
-    let (mut all, mut gained) = (Vec::new(), 0.0);
-    loop {
-        let step = environment.elapsed();
-        let Some(scene) = environment.scene() else { return Ok(None) };
-        all.push(Moment { step, gained, scene });
-        actor.show(0, environment.observation(), step == 0)?;
-        actor.decide(config.seed, step)?;
-        let outcome = environment.step(to_task(&config.model, actor.action(0)))?;
-        actor.outcome(0, outcome.reward, outcome.terminal)?;
-        gained += outcome.reward;
-        if outcome.last {
-            let step = environment.elapsed();
-            all.extend(environment.scene().map(|scene| Moment { step, gained, scene }));
-            break;
-        }
-    }
-    let chosen = |i: usize| all[i * (all.len() - 1) / (count.max(2) - 1)].clone();
-    Ok(Some((0..count.max(2)).map(chosen).collect()))
+/// Samples that a program takes at once, and observations of a segment.
+fn segment(program: &Program) -> (usize, usize) {
+    let shapes: Vec<Vec<usize>> = program.with_role(Role::Data).map(|(n, _)| program.shape(n)).collect();
+    (shapes.first().map_or(1, |shape| shape[0]), shapes.iter().filter_map(|shape| shape.get(1).copied()).max().unwrap_or(1))
 }

@@ -28,6 +28,11 @@ pub enum Error {
     Unbound(String),
     #[error("{0}")]
     Unsupported(String),
+    #[error("`{model}` shows nothing in `diagnose {{ .. }}`")]
+    NothingToShow { model: String },
+    /// Something that a folder of a run may lack.
+    #[error("{0}")]
+    NotHere(String),
     #[error("the model lists no tasks: give one with `--task`")]
     NoTask,
     #[error("there is no task `{name}` in the model; there are {known}")]

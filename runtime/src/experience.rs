@@ -219,12 +219,32 @@ impl Experience {
 
     /// The numbers of a field for `steps` rows from each start on, one after the other.
     pub fn read(&self, starts: &[u64], field: &Field, steps: usize, out: &mut [f32]) {
-        let chunks = out.chunks_exact_mut(field.width.max(1));
-        let rows = starts.iter().flat_map(|start| (0..steps as u64).map(move |t| start + t));
-        for (numbers, row) in chunks.zip(rows) {
+        self.read_rows(starts.iter().flat_map(|start| (0..steps as u64).map(move |t| start + t)), field, out);
+    }
+
+    /// The numbers of a field in each of some rows.
+    pub(crate) fn read_rows(&self, rows: impl Iterator<Item = u64>, field: &Field, out: &mut [f32]) {
+        for (numbers, row) in out.chunks_exact_mut(field.width.max(1)).zip(rows) {
             let from = self.slot(row) * self.layout.width + field.start;
             numbers.copy_from_slice(&self.rows[from..from + field.width]);
         }
+    }
+
+    /// The first row of each episode that is there from its start to its end, with its rows. `length` is how many decisions
+    /// an episode has that ends by time: the last one may still go on.
+    pub(crate) fn whole(&self, length: u64) -> Vec<(u64, usize)> {
+        let terminal = self.layout.fields.iter().find(|f| f.meaning == Meaning::Terminal);
+        let starts: Vec<u64> = (self.oldest()..self.total).filter(|row| self.place(*row) == 0).collect();
+        let ends = starts.iter().skip(1).copied().chain([self.total]);
+        let whole = |(start, end): (&u64, u64)| {
+            let rows = (end - start) as usize;
+            // What a decision leads to stands in the row before the last.
+            let stopped =
+                rows > 1 && terminal.is_some_and(|f| self.rows[self.slot(end - 2) * self.layout.width + f.start] != 0.0);
+            let over = end < self.total || stopped || rows as u64 > length;
+            (rows > 1 && over).then_some((*start, rows))
+        };
+        starts.iter().zip(ends).filter_map(whole).collect()
     }
 
     /// How many of the `most` rows before one may be its past.

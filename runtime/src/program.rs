@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use compiler::artefact::EntryPoint;
 use compiler::backend::{self, Device, DeviceError, Executable, Resident, cpu};
 use compiler::interp::{self, Array, Clock};
-use compiler::ir::{self, Role};
+use compiler::ir::{self, Op, Role};
 use compiler::kernel;
 use compiler::kernel::fuse::{Level, fuse};
 use compiler::lower::{Entry, LowerError, Options, lower, lower_untrusted};
@@ -108,6 +108,25 @@ impl Program {
     pub(crate) fn with_role(&self, role: Role) -> impl Iterator<Item = (usize, &str)> {
         let inputs = self.graph.inputs.iter().enumerate();
         inputs.filter(move |(_, i)| i.role == role).map(|(n, i)| (n, i.name.as_str()))
+    }
+
+    /// Which inputs any output depends on.
+    pub(crate) fn read(&self) -> Vec<bool> {
+        let graph = &self.graph.graph;
+        let mut read = vec![false; self.graph.inputs.len()];
+        let mut seen = vec![false; graph.nodes.len()];
+        let mut open = graph.results.clone();
+        while let Some(value) = open.pop() {
+            if std::mem::replace(&mut seen[value.0 as usize], true) {
+                continue;
+            }
+            let op = &graph.nodes[value.0 as usize].op;
+            if let Op::Input(input) = op {
+                read[*input as usize] = true;
+            }
+            op.operands(|operand| open.push(operand));
+        }
+        read
     }
 
     /// Outputs with a prefix, by what comes after it.

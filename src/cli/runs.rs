@@ -185,10 +185,10 @@ pub(crate) struct Plot {
     pub(crate) out: PathBuf,
 }
 
-/// Look at what a trained model does with its energy
+/// Show what a model's `diagnose { .. }` declares
 ///
-/// Which values are `energy`, `push`, `q`, `p` is said by the model's `diagnose { .. }`. Episodes without action and with random actions start
-/// with kicked joints and have no damping; those of the policy are the task as it is. Writes figures and diagnosis.json.
+/// The model says which values to follow (series), along which episodes (probes), and what to make of them (`show`): figures, means,
+/// correlations, errors over horizons. Writes figures and diagnosis.json, which `wmc report` takes in. docs/experiments.md has all forms.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -197,10 +197,6 @@ Examples:
 pub(crate) struct Diagnose {
     #[command(flatten)]
     pub(crate) of: Episodes,
-
-    /// Joints start with velocities within plus or minus this
-    #[arg(long, value_name = "SPEED", default_value_t = 5.0)]
-    pub(crate) kick: f64,
 
     /// Where figures and numbers are written; otherwise RUN/diagnosis
     #[arg(long, value_name = "DIR")]

@@ -132,7 +132,7 @@ pub(crate) struct Episodes {
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
 
-    /// Episodes; otherwise as many as the protocol says, and ten of each kind for `diagnose`
+    /// Episodes; otherwise as many as the protocol says, or for `diagnose` the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) episodes: Option<u64>,
 

@@ -1,100 +1,101 @@
 //! The figures of a diagnosis.
 
-use runtime::diagnose::{Expansion, Trace};
+use runtime::diagnose::Trace;
+use runtime::diagnose::measure;
 
 use super::embed::principal;
-use super::energy::Coupling;
-use super::stability::{self, TERMS};
+use super::forms::Asked;
 use crate::figures::lines::{self, Axes, Curve, Point};
 use crate::figures::points::{self, Cloud};
 use crate::results::figures::Figure;
 
-/// A number over time: a line for the mean over episodes, a band from the least to the most.
-pub(crate) fn over_time(name: &str, what: &str, caption: &str, groups: &[(&str, Vec<Vec<f64>>)]) -> Figure {
-    let curve = |(name, episodes): &(&str, Vec<Vec<f64>>)| {
-        let over_time = |e: &Vec<f64>| e.iter().enumerate().map(|(t, h)| (t as f64, *h)).collect();
-        Curve::band(name.to_string(), &episodes.iter().map(over_time).collect::<Vec<_>>())
-    };
-    let curves: Vec<Curve> = groups.iter().filter(|(_, e)| !e.is_empty()).map(curve).collect();
-    let svg = lines::draw(Axes { x: "decisions", y: what }, &curves);
-    Figure { name: name.into(), caption: caption.into(), svg }
+/// One entry of a series along each episode.
+pub(super) fn episodes_of(traces: &[Trace], name: &str, entry: usize) -> Vec<Vec<f64>> {
+    let along = |trace: &Trace| trace.values.get(name).map(|x| x.iter().filter_map(|x| x.get(entry).copied()).collect());
+    traces.iter().filter_map(along).collect()
 }
 
-/// The first coordinates of some values over time, of several episodes.
-pub(crate) fn first_coordinates(traces: &[Trace], names: &[&str], caption: &str) -> Option<Figure> {
-    let first = |trace: &Trace, name: &str| -> Option<Vec<f64>> {
-        trace.values.get(name)?.iter().map(|x| x.first().map(|x| f64::from(*x))).collect()
-    };
-    let labels: Vec<(String, &str)> = names.iter().map(|name| (format!("{name}[0]"), *name)).collect();
-    let groups: Vec<(&str, Vec<Vec<f64>>)> =
-        labels.iter().map(|(label, name)| (label.as_str(), traces.iter().filter_map(|t| first(t, name)).collect())).collect();
-    let there = groups.iter().any(|(_, e)| !e.is_empty());
-    there.then(|| over_time("traces-free", "value", caption, &groups))
+/// `q[0]`, or the name alone where the series is one number.
+pub(super) fn label(traces: &[Trace], name: &str, entry: usize) -> String {
+    let several = traces.iter().filter_map(|t| t.values.get(name)).flatten().any(|x| x.len() > 1);
+    if several { format!("{name}[{entry}]") } else { name.to_string() }
 }
 
-/// The sizes of the terms that a step changes the energy by, over time.
-pub(crate) fn terms(name: &str, kind: &str, traces: &[Trace]) -> Option<Figure> {
-    let all: Vec<[Vec<f64>; 5]> = traces.iter().filter_map(stability::terms).collect();
-    let sizes = |i: usize| all.iter().map(|t| t[i].iter().map(|x| x.abs()).collect()).collect();
-    let groups: Vec<(&str, Vec<Vec<f64>>)> = TERMS.iter().enumerate().map(|(i, term)| (*term, sizes(i))).collect();
-    let caption = format!(
-        "What one step of the model changes its energy by, {kind}: the sizes of the change itself, of the action's push, of the leak of the network's branch, \
-         of the curvature, and of what is left. Means over episodes, bands from the least to the most."
-    );
-    (!all.is_empty()).then(|| over_time(&format!("stability-{name}"), "size", &caption, &groups))
+/// The mean over episodes with a band of one standard deviation, at each decision that all of them have.
+fn spread(name: &str, episodes: &[Vec<f64>]) -> Curve {
+    let decisions = episodes.iter().map(Vec::len).min().unwrap_or(0);
+    let point = |t: usize| {
+        let values: Vec<f64> = episodes.iter().map(|e| e[t]).collect();
+        let (mean, std) = (measure::mean(values.iter().copied())?, measure::deviation(&values)?);
+        // What is not finite has no place on the axis.
+        mean.is_finite().then_some(Point { at: t as f64, least: mean - std, mean, most: mean + std })
+    };
+    Curve { name: name.to_string(), points: (0..decisions).filter_map(point).collect() }
 }
 
-/// How far steps pull states apart along an episode.
-pub(crate) fn expansion(found: &[(&str, Expansion)]) -> Option<Figure> {
-    let curve = |name: String, from: usize, numbers: &[f64]| {
-        let point = |(t, x): (usize, &f64)| Point { at: (from + t) as f64, least: *x, mean: *x, most: *x };
-        Curve { name, points: numbers.iter().enumerate().map(point).collect() }
-    };
-    let curves: Vec<Curve> = found
-        .iter()
-        .flat_map(|(kind, e)| {
-            [curve(format!("{kind}: largest"), e.from, &e.largest), curve(format!("{kind}: along"), e.from, &e.along)]
-        })
-        .collect();
-    (!curves.is_empty()).then(|| Figure {
-        name: "expansion".into(),
-        caption: "How far one step of the model pulls nearby states apart, along one episode: at most (the largest singular value of the step's derivative), and \
-                  for a difference that is carried along. Below 1 it brings them together."
-            .into(),
-        svg: lines::draw(Axes { x: "decisions", y: "factor" }, &curves),
-    })
+/// A curve without a band, whose first number is at `from`.
+fn line(name: &str, from: usize, numbers: &[f64]) -> Curve {
+    let point = |(t, x): (usize, &f64)| x.is_finite().then_some(Point { at: (from + t) as f64, least: *x, mean: *x, most: *x });
+    Curve { name: name.to_string(), points: numbers.iter().enumerate().filter_map(point).collect() }
 }
 
-/// The first coordinates of some values along one episode.
-pub(crate) fn traces(trace: &Trace, names: &[&str]) -> Option<Figure> {
-    let curve = |name: &&str| {
-        let values = trace.values.get(*name)?;
-        let point = |(t, x): (usize, &Vec<f32>)| {
-            let x = f64::from(*x.first()?);
-            Some(Point { at: t as f64, least: x, mean: x, most: x })
-        };
-        Some(Curve { name: format!("{name}[0]"), points: values.iter().enumerate().filter_map(point).collect() })
+fn figure(asked: &Asked<'_>, suffix: &str, caption: &str, x: &str, curves: &[Curve]) -> Figure {
+    Figure {
+        name: format!("{}{suffix}", asked.show.name),
+        caption: caption.to_string(),
+        svg: lines::draw(Axes { x, y: asked.unit() }, curves),
+    }
+}
+
+pub(super) fn bands(asked: &Asked<'_>, suffix: &str, caption: &str, groups: &[(String, Vec<Vec<f64>>)]) -> (Figure, Vec<Curve>) {
+    let curves: Vec<Curve> = groups.iter().map(|(name, episodes)| spread(name, episodes)).collect();
+    (figure(asked, suffix, caption, "decisions", &curves), curves)
+}
+
+pub(super) fn lines_of(asked: &Asked<'_>, caption: &str, series: &[(String, Vec<f64>)]) -> Figure {
+    let curves: Vec<Curve> = series.iter().map(|(name, numbers)| line(name, 0, numbers)).collect();
+    figure(asked, "", caption, "decisions", &curves)
+}
+
+pub(super) fn from_decisions(asked: &Asked<'_>, caption: &str, series: &[(String, usize, Vec<f64>)]) -> Figure {
+    let curves: Vec<Curve> = series.iter().map(|(name, from, numbers)| line(name, *from, numbers)).collect();
+    figure(asked, "", caption, "decisions", &curves)
+}
+
+pub(super) fn over_steps(asked: &Asked<'_>, caption: &str, series: &[(String, usize, Vec<f64>)]) -> Figure {
+    let curves: Vec<Curve> = series.iter().map(|(name, from, numbers)| line(name, *from, numbers)).collect();
+    figure(asked, "", caption, "steps of the prediction", &curves)
+}
+
+/// Rates over the quantiles of a threshold.
+pub(super) fn rates(asked: &Asked<'_>, suffix: &str, caption: &str, at: &[f64], rates: &[(&str, &Vec<f64>)]) -> Figure {
+    let curve = |(name, rate): &(&str, &Vec<f64>)| {
+        let point = |(at, x): (&f64, &f64)| Point { at: *at, least: *x, mean: *x, most: *x };
+        Curve { name: name.to_string(), points: at.iter().zip(rate.iter()).map(point).collect() }
     };
-    let curves: Vec<Curve> = names.iter().filter_map(curve).collect();
-    (!curves.is_empty()).then(|| Figure {
-        name: "traces".into(),
-        caption: "The first coordinates along an episode of the policy.".into(),
-        svg: lines::draw(Axes { x: "decisions", y: "value" }, &curves),
-    })
+    let curves: Vec<Curve> = rates.iter().map(curve).collect();
+    Figure {
+        name: format!("{}{suffix}", asked.show.name),
+        caption: caption.to_string(),
+        svg: lines::draw(Axes { x: "quantile of the threshold", y: "share of the steps" }, &curves),
+    }
 }
 
 /// Points of a group that are drawn at most; the components are those of all.
 const DRAWN: usize = 500;
 
-/// Principal components of the values of a name, over all steps of some groups of episodes.
-pub(crate) fn embedding(name: &str, groups: &[(&str, &[Trace])]) -> Option<Figure> {
-    let of = |traces: &[Trace]| traces.iter().filter_map(|t| t.values.get(name)).flatten().cloned().collect::<Vec<_>>();
-    let counted: Vec<(&str, Vec<Vec<f32>>)> = groups.iter().map(|(label, traces)| (*label, of(traces))).collect();
-    let all: Vec<Vec<f32>> = counted.iter().flat_map(|(_, points)| points.clone()).collect();
+/// The first two principal components of a series over all decisions, and the shares of its variance that they hold.
+pub(super) fn components(asked: &Asked<'_>, name: &str, groups: &[(&str, &[Trace])]) -> Option<(Figure, [f64; 2])> {
+    let of = |traces: &[Trace]| {
+        let values = traces.iter().filter_map(|t| t.values.get(name)).flatten().filter(|x| !x.is_empty());
+        values.cloned().collect::<Vec<Vec<f64>>>()
+    };
+    let counted: Vec<(&str, Vec<Vec<f64>>)> = groups.iter().map(|(label, traces)| (*label, of(traces))).collect();
+    let all: Vec<Vec<f64>> = counted.iter().flat_map(|(_, points)| points.clone()).collect();
     if all.first().is_none_or(|p| p.len() < 2) {
         return None;
     }
-    let (mut placed, parts) = principal(&all);
+    let (mut placed, shares) = principal(&all);
     let mut clouds = Vec::new();
     for (label, points) in &counted {
         let rest = placed.split_off(points.len());
@@ -102,29 +103,11 @@ pub(crate) fn embedding(name: &str, groups: &[(&str, &[Trace])]) -> Option<Figur
         clouds.push(Cloud { name: label.to_string(), points: placed.into_iter().step_by(every).collect() });
         placed = rest;
     }
-    Some(Figure {
-        name: format!("embedding-{name}"),
-        caption: format!(
-            "Two principal components of {name}; they hold {:.0} % and {:.0} % of its variance.",
-            100.0 * parts[0],
-            100.0 * parts[1]
-        ),
-        svg: points::draw(&clouds),
-    })
-}
-
-/// How often strong and weak pushes cross energy levels.
-pub(crate) fn crossings(coupling: &Coupling) -> Option<Figure> {
-    let curve = |name: &str, rate: fn(&super::energy::Crossing) -> f64| {
-        let point = |c: &super::energy::Crossing| Point { at: c.threshold, least: rate(c), mean: rate(c), most: rate(c) };
-        Curve { name: name.into(), points: coupling.crossings.iter().map(point).collect() }
-    };
-    (!coupling.crossings.is_empty()).then(|| Figure {
-        name: "crossings".into(),
-        caption: "Steps that change the energy by more than a threshold, the distance between contours: of those with strong pushes (from the median of their sizes on) and of those with weak ones.".into(),
-        svg: lines::draw(
-            Axes { x: "threshold", y: "part of the steps" },
-            &[curve("strong pushes", |c| c.strong), curve("weak pushes", |c| c.weak)],
-        ),
-    })
+    let caption = format!(
+        "{}: two principal components of `{name}`; they hold {:.0} % and {:.0} % of its variance.",
+        asked.show.title(),
+        100.0 * shares[0],
+        100.0 * shares[1]
+    );
+    Some((Figure { name: asked.show.name.clone(), caption, svg: points::draw(&clouds) }, shares))
 }

@@ -2,12 +2,12 @@
 //! directions in which the points vary most; a neighbourhood map such as UMAP would show clusters where there are none.
 
 /// The first two principal components of each point, and the parts of the variance that they hold.
-pub(crate) fn principal(points: &[Vec<f32>]) -> (Vec<(f64, f64)>, [f64; 2]) {
+pub(crate) fn principal(points: &[Vec<f64>]) -> (Vec<(f64, f64)>, [f64; 2]) {
     let width = points.first().map_or(0, Vec::len);
     let count = points.len().max(1) as f64;
     let mut centre = vec![0.0; width];
-    points.iter().for_each(|p| centre.iter_mut().zip(p).for_each(|(c, x)| *c += f64::from(*x) / count));
-    let centred: Vec<Vec<f64>> = points.iter().map(|p| p.iter().zip(&centre).map(|(x, c)| f64::from(*x) - c).collect()).collect();
+    points.iter().for_each(|p| centre.iter_mut().zip(p).for_each(|(c, x)| *c += *x / count));
+    let centred: Vec<Vec<f64>> = points.iter().map(|p| p.iter().zip(&centre).map(|(x, c)| x - c).collect()).collect();
     let mut covariance = vec![vec![0.0; width]; width];
     for p in &centred {
         for (i, row) in covariance.iter_mut().enumerate() {
@@ -61,10 +61,10 @@ mod tests {
     #[test]
     fn the_longest_direction_comes_first() {
         // An ellipse in a plane of four dimensions.
-        let points: Vec<Vec<f32>> = (0..100)
+        let points: Vec<Vec<f64>> = (0..100)
             .map(|i| {
                 let (s, c) = (f64::from(i) * std::f64::consts::TAU / 100.0).sin_cos();
-                [3.0 * c, s, 3.0 * c, 7.0].map(|x| x as f32).to_vec()
+                vec![3.0 * c, s, 3.0 * c, 7.0]
             })
             .collect();
         let (found, parts) = principal(&points);

@@ -31,7 +31,7 @@ pub(crate) struct Experiment {
     ood: Ood,
     /// Episodes under each change; otherwise as many as the protocol says.
     ood_episodes: Option<u64>,
-    /// Also looks at the energy of each trained model.
+    /// Also runs `wmc diagnose` on each trained model.
     #[serde(default)]
     diagnose: bool,
     /// Where published figures come from.

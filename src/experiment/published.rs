@@ -34,10 +34,8 @@ pub(crate) struct Published {
     pub(crate) ood: BTreeMap<String, BTreeMap<String, Reported>>,
     /// The area under the curve, by task or as `mean` over all.
     pub(crate) auc: BTreeMap<String, Reported>,
-    /// What a diagnosis counts, by number and task.
+    /// What a diagnosis shows, by name and task: `signed`, or with a column `crossing.best_lift`.
     pub(crate) diagnosis: BTreeMap<String, BTreeMap<String, Reported>>,
-    /// What a diagnosis finds, by figure and task: `drift` without action as a part, `sign`, `size`, `lift_area`, `best_lift`.
-    pub(crate) energy: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 /// A published figure: a number, one for each seed, or a mean with the deviation of `n` runs (divisor n).
@@ -104,7 +102,6 @@ impl Published {
         each(&mut self.metrics, other.metrics);
         each(&mut self.ood, other.ood);
         each(&mut self.diagnosis, other.diagnosis);
-        each(&mut self.energy, other.energy);
         self
     }
 

@@ -5,21 +5,8 @@ use std::path::Path;
 
 use super::figures::{self, Figure};
 use super::tables::{self, filled};
-use super::{Results, energy};
+use super::{Results, diagnosis};
 use crate::experiment::file::plain;
-
-/// Of a diagnosis, the figures that a repository keeps.
-const KEPT: [&str; 9] = [
-    "energy",
-    "simulator",
-    "energy-policy",
-    "traces-free",
-    "slice-conjugate",
-    "slice-other",
-    "crossings",
-    "stability-free",
-    "expansion",
-];
 
 /// Where tables stand among what people have to say.
 const HERE: &str = "<!-- tables -->";
@@ -92,17 +79,23 @@ fn part(results: &Results, folder: &Path, beside: &str, all: &mut Vec<Figure>) -
     }
     for ((run, published), from) in results.runs.iter().zip(&results.folders) {
         let Some(found) = &run.diagnosis else { continue };
-        let _ = writeln!(text, "## Energy: {}\n", energy::title(run, found));
-        for (head, rows) in energy::tables(found, published.as_ref()) {
-            text += &table(&head, &rows);
+        let looks = diagnosis::shown(found, published.as_ref());
+        if !looks.is_empty() {
+            let _ = writeln!(text, "## Diagnosis: {}\n", diagnosis::title(run, found));
         }
-        for (file, caption) in energy::figures(found) {
-            let Some(name) = file.strip_suffix(".svg").filter(|name| KEPT.contains(name)) else { continue };
-            let kept = format!("{}-{}-{}-{}-{name}", plain(&run.method), plain(&run.task), plain(&run.protocol), run.seed);
-            let svg = from.as_ref().map_or(folder.join(format!("{kept}.svg")), |f| f.join("diagnosis").join(file));
-            let Ok(svg) = std::fs::read_to_string(svg) else { continue };
-            let _ = writeln!(text, "![{name}]({beside}/{kept}.svg)\n\n{caption}\n");
-            all.push(Figure { name: kept, caption: caption.to_string(), svg });
+        for shown in looks {
+            let _ = writeln!(text, "### {}\n", shown.heading());
+            if let [head, rows @ ..] = &shown.table()[..] {
+                let _ = writeln!(text, "{}{}\n", table(head, rows), shown.note);
+            }
+            for (file, caption) in &shown.figures {
+                let name = file.strip_suffix(".svg").unwrap_or(file);
+                let kept = format!("{}-{}-{}-{}-{name}", plain(&run.method), plain(&run.task), plain(&run.protocol), run.seed);
+                let svg = from.as_ref().map_or(folder.join(format!("{kept}.svg")), |f| f.join("diagnosis").join(file));
+                let Ok(svg) = std::fs::read_to_string(svg) else { continue };
+                let _ = writeln!(text, "![{name}]({beside}/{kept}.svg)\n\n{caption}\n");
+                all.push(Figure { name: kept, caption: caption.to_string(), svg });
+            }
         }
     }
     text

@@ -5,11 +5,11 @@
 //! | [`tables`] | the tables, as cells |
 //! | [`page`] | the page: tables and figures in their order |
 //! | [`figures`] | the figures, which are also files of their own |
-//! | [`energy`] | tables of a diagnosis |
+//! | [`diagnosis`] | what was found by a diagnosis |
 //! | [`markdown`] | the same tables as Markdown, for a repository |
 //! | [`kernels`] | the table of a model's kernels |
 
-pub(crate) mod energy;
+pub(crate) mod diagnosis;
 pub(crate) mod figures;
 pub(crate) mod kernels;
 pub(crate) mod markdown;

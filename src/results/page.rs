@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::figures::{self, Figure};
 use super::tables::{self, filled};
-use super::{Results, energy, kernels};
+use super::{Results, diagnosis, kernels};
 use crate::explain::count;
 use crate::figures::escaped;
 
@@ -68,14 +68,20 @@ fn diagnoses(results: &Results) -> String {
     let mut text = String::new();
     for ((run, published), folder) in results.runs.iter().zip(&results.folders) {
         let Some(found) = &run.diagnosis else { continue };
-        let _ = writeln!(text, "<h2>Energy of {}</h2>", escaped(&energy::title(run, found)));
-        for (head, rows) in energy::tables(found, published.as_ref()) {
-            text += &table(&head, &rows);
+        let all = diagnosis::shown(found, published.as_ref());
+        if !all.is_empty() {
+            let _ = writeln!(text, "<h2>Diagnosis of {}</h2>", escaped(&diagnosis::title(run, found)));
         }
-        for (file, caption) in energy::figures(found) {
-            let svg = folder.as_ref().and_then(|f| std::fs::read_to_string(f.join("diagnosis").join(file)).ok());
-            if let Some(svg) = svg {
-                let _ = writeln!(text, "<figure>{svg}<figcaption>{}</figcaption></figure>", escaped(caption));
+        for shown in all {
+            let _ = writeln!(text, "<h3>{}</h3>", escaped(&shown.heading()));
+            if let [head, rows @ ..] = &shown.table()[..] {
+                let _ = writeln!(text, "{}<p>{}</p>", table(head, rows), escaped(&shown.note));
+            }
+            for (file, caption) in &shown.figures {
+                let svg = folder.as_ref().and_then(|f| std::fs::read_to_string(f.join("diagnosis").join(file)).ok());
+                if let Some(svg) = svg {
+                    let _ = writeln!(text, "<figure>{svg}<figcaption>{}</figcaption></figure>", escaped(caption));
+                }
             }
         }
     }

@@ -34,7 +34,7 @@ pub(super) struct Members<'a> {
     pub optimizers: Vec<(&'a ast::Optimizer, Span)>,
     pub train: Option<(&'a [Bind], Span)>,
     pub evaluate: Option<(&'a [Bind], Span)>,
-    pub diagnose: Vec<&'a Equation>,
+    pub diagnose: Vec<&'a ast::Diagnose>,
     pub tasks: Vec<Protocol<'a>>,
     pub equations: Vec<&'a Equation>,
 }
@@ -112,7 +112,7 @@ impl<'a> Ctx<'a> {
             MemberKind::Optimizer(x) => m.optimizers.push((x, member.span)),
             MemberKind::Train(x) => m.train = Some((x, member.span)),
             MemberKind::Evaluate(x) => m.evaluate = Some((x, member.span)),
-            MemberKind::Diagnose(x) => m.diagnose.extend(x),
+            MemberKind::Diagnose(x) => m.diagnose.push(x),
             MemberKind::Tasks(x) => m.tasks.push(Protocol { block: x, here: &[] }),
             MemberKind::TasksUse(call) => self.use_protocol(call),
             MemberKind::Drop { .. } => {}
@@ -171,7 +171,11 @@ impl<'a> Ctx<'a> {
             self.twice(unnamed(loss.parts.iter().filter_map(|p| p.name.as_ref()).collect()), "part ", &mut found);
         }
         self.twice(unnamed(m.metrics.iter().map(|x| &x.place.name).collect()), "metric ", &mut found);
-        self.twice(unnamed(m.diagnose.iter().map(|x| &x.place.name).collect()), "diagnosis ", &mut found);
+        let diagnosed = m.diagnose.iter().flat_map(|d| {
+            let declared = d.probes.iter().chain(&d.shows).map(|x| &x.name);
+            d.series.iter().map(|x| &x.place.name).chain(declared)
+        });
+        self.twice(unnamed(diagnosed.collect()), "diagnosis ", &mut found);
         self.twice(unnamed(m.optimizers.iter().map(|(x, _)| &x.name).collect()), "optimizer ", &mut found);
         self.twice(unnamed(m.slows.iter().map(|(x, _)| *x).collect()), "the slow copy of ", &mut found);
         let evaluate = m.evaluate.iter().flat_map(|(binds, _)| binds.iter().map(|b| &b.name));

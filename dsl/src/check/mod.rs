@@ -17,6 +17,7 @@
 //! | `value`, `table` | values while a model is checked, and the table of its expressions |
 //! | `budget` | what a check may cost |
 //! | `objective` | losses, metrics, optimisers |
+//! | `diagnose` | series, probes, and what is shown of them |
 //! | `running` | running statistics |
 //! | `settings`, `protocol` | source and training loop; tasks |
 //! | `act`, `acting`, `phase` | acting, the state it needs, what it may read, and `training` |
@@ -35,6 +36,7 @@ mod builtins;
 mod call;
 mod declare;
 mod derivatives;
+mod diagnose;
 mod dist;
 mod draws;
 mod elementwise;

@@ -14,6 +14,9 @@ pub(super) struct Objective {
     pub losses: Vec<hir::Loss>,
     pub metrics: Vec<hir::Metric>,
     pub diagnose: Vec<hir::Diagnosis>,
+    pub quantities: Vec<hir::Quantity>,
+    pub probes: Vec<hir::Probe>,
+    pub shows: Vec<hir::Show>,
     pub optimizers: Vec<hir::Optimizer>,
     /// Where each stands, for the time check: name for messages, variables, values.
     pub train_sites: Vec<super::time::Site>,
@@ -116,18 +119,7 @@ impl<'a> Ctx<'a> {
         for metric in self.members.metrics.clone() {
             self.metric(metric, &mut objective);
         }
-        for e in self.members.diagnose.clone() {
-            for clause in &e.clauses {
-                if let ClauseKind::Where(c) = &clause.kind {
-                    self.error(Code::WrongKind, c.span, "`where` belongs to losses and metrics");
-                }
-            }
-            let what = format!("`{}` of `diagnose`", e.place.name.text);
-            if let Some(mean) = self.mean(EVALUATE, &e.place.name.text, &e.value, &[&e.clauses], &[], false) {
-                objective.evaluate_sites.push(mean.site(what, e.value.span));
-                objective.diagnose.push(hir::Diagnosis { name: e.place.name.text.clone(), value: mean.value, vars: mean.vars });
-            }
-        }
+        self.diagnose(&mut objective);
         self.elaborate_read(EVALUATE);
         self.sizes = super::Sizes::Train;
         objective
@@ -148,7 +140,7 @@ impl<'a> Ctx<'a> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn mean_in(
+    pub(super) fn mean_in(
         &mut self,
         system: usize,
         name: &str,

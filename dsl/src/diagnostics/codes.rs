@@ -152,6 +152,8 @@ codes! {
     TooMuchMemory "E0701" Error "more memory than there is",
     TooMany "E0702" Error "a count out of range",
     SizeOverflow "E0703" Error "a size that cannot be counted",
+    // Diagnostics.
+    SeriesShape "E0801" Error "a series that does not fit",
     // Warnings.
     Unreached "W0301" Warning "parameters that no loss reaches",
     Unused "W0302" Warning "something declared and never used",

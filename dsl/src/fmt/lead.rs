@@ -64,6 +64,9 @@ pub(super) static EQUATION: Lead = lead("", "equation", Needs::Nothing, &[Column
 /// An item between commas: a field, an argument, a setting.
 pub(super) static ITEM: Lead = lead("", "item", Needs::Nothing, &[Column::Define, Column::Clause]);
 
+/// A word that declares something in `diagnose`, where a name follows it.
+pub(super) const DECLARES: [&str; 2] = ["probe", "show"];
+
 /// Words of [`LEADS`] that are words of the language only before `{`.
 const BEFORE_BRACE: [&str; 4] = ["act", "train", "evaluate", "diagnose"];
 

@@ -147,9 +147,28 @@ impl Scan<'_> {
                     && self.tail(at).is_none()
                     && !self.is_fold_variable(at)
             }
-            Shape::Settings => fresh || unit.kind == Kind::Word && self.ends && self.text(at + 1) == "=",
+            Shape::Settings => {
+                let declared = at > 0 && self.declares(at - 1);
+                fresh || unit.kind == Kind::Word && self.ends && !declared && (self.declares(at) || self.defines(at))
+            }
             _ => fresh,
         }
+    }
+
+    /// Whether this is `probe` or `show` before the name that it declares.
+    fn declares(&self, at: usize) -> bool {
+        let named = self.units.get(at + 1).is_some_and(|next| next.kind == Kind::Word);
+        named && self.text(at + 2) == "=" && lead::DECLARES.contains(&self.text(at))
+    }
+
+    /// Whether a name is followed by `=`, or by its subscripts and `=`.
+    fn defines(&self, at: usize) -> bool {
+        if self.text(at + 1) != "[" {
+            return self.text(at + 1) == "=";
+        }
+        // Subscripts of a series are names.
+        let close = (at + 2..at + 8).find(|i| self.text(*i) == "]");
+        close.is_some_and(|close| self.text(close + 1) == "=")
     }
 
     fn begin(&mut self, at: usize) {
@@ -205,6 +224,9 @@ impl Scan<'_> {
         let Some((lead, first)) = self.entry().map(|e| (e.lead, e.first)) else {
             return Role::Name;
         };
+        if at == first && self.shape() == Shape::Settings && self.declares(at) {
+            return Role::Keyword;
+        }
         if at == first {
             let called = lead.word == "require";
             if lead.word.is_empty() {

@@ -10,6 +10,7 @@
 //! - Every read lies in the domain of what it reads; every recurrence has one direction ([`Stage`]).
 //! - Sizes may be symbolic in the sizes that a task binds (`O`, `A`); index ranges are always known.
 
+mod diagnose;
 mod expr;
 mod size;
 mod system;
@@ -17,6 +18,7 @@ mod valid;
 
 use serde::{Deserialize, Serialize};
 
+pub use diagnose::{Actions, Diagnosis, Form, Probe, Quantity, Show};
 pub use expr::{BinaryOp, Dtype, ExprId, Index, Node, Noise, Op, Real, ReduceOp, UnaryOp};
 pub use size::Size;
 pub use system::{Def, DefId, Direction, Family, FamilyId, Leaf, Lhs, Stage, System, Var, VarId};
@@ -195,14 +197,6 @@ pub struct Metric {
     pub span: Span,
 }
 
-/// A value of the evaluation system that plays a part in the diagnostics: `energy = s[t].E`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Diagnosis {
-    pub name: String,
-    pub value: ExprId,
-    pub vars: Vec<VarId>,
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Source {
     /// Segments of `time` observations out of past experience, `batch` at a time.
@@ -343,7 +337,14 @@ pub struct Model {
     /// The equations again at the evaluation's sizes, for the metrics.
     pub evaluate: System,
     pub metrics: Vec<Metric>,
+    /// Series of `diagnose`: those of the equations, and those of the task.
     pub diagnose: Vec<Diagnosis>,
+    #[serde(default)]
+    pub quantities: Vec<Quantity>,
+    #[serde(default)]
+    pub probes: Vec<Probe>,
+    #[serde(default)]
+    pub shows: Vec<Show>,
     pub act: Option<Act>,
     pub optimizers: Vec<Optimizer>,
     pub source: Source,

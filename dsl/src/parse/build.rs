@@ -96,6 +96,8 @@ fn is_word(rule: Rule) -> bool {
             | kw_train
             | kw_evaluate
             | kw_diagnose
+            | kw_probe
+            | kw_show
             | kw_tasks
             | kw_drop
             | kw_record
@@ -330,17 +332,7 @@ impl Build<'_> {
                     Rule::optimizer => MemberKind::Optimizer(self.optimizer(c)),
                     Rule::train => MemberKind::Train(self.settings(c.take())),
                     Rule::evaluate => MemberKind::Evaluate(self.settings(c.take())),
-                    Rule::diagnose => MemberKind::Diagnose(
-                        c.rest()
-                            .map(|p| {
-                                let span = self.span(&p);
-                                let part = self.part(p);
-                                let name = part.name.expect("parts are named");
-                                let place = Place { span: name.span, name, indices: Vec::new() };
-                                Equation { place, draw: false, value: part.value, clauses: part.clauses, span }
-                            })
-                            .collect(),
-                    ),
+                    Rule::diagnose => MemberKind::Diagnose(self.diagnose(c)),
                     Rule::drop => {
                         MemberKind::Drop { kind: self.ident(c.take()), names: c.rest().map(|p| self.ident(p)).collect() }
                     }
@@ -394,6 +386,32 @@ impl Build<'_> {
         let name = Some(self.ident(c.take()));
         let value = self.expr(c.take());
         LossPart { name, value, clauses: c.rest().map(|p| self.clause(p)).collect() }
+    }
+
+    fn diagnose(&mut self, c: Children<'_>) -> Diagnose {
+        let mut found = Diagnose { series: Vec::new(), probes: Vec::new(), shows: Vec::new() };
+        for p in c.rest() {
+            let (rule, span) = (p.as_rule(), self.span(&p));
+            let mut c = Children::of(p);
+            let name = self.ident(c.take());
+            match rule {
+                Rule::probe => found.probes.push(Declared { name, call: self.call(c.take()) }),
+                Rule::show => found.shows.push(Declared { name, call: self.call(c.take()) }),
+                _ => {
+                    // Subscripts, the value, clauses.
+                    let mut indices = vec![c.take()];
+                    while let Some(p) = c.next_if(Rule::expr) {
+                        indices.push(p);
+                    }
+                    let value = indices.pop().map(|p| self.expr(p)).expect("a value");
+                    let indices = indices.into_iter().map(|p| self.expr(p)).collect();
+                    let place = Place { span: name.span, name, indices };
+                    let clauses = c.rest().map(|p| self.clause(p)).collect();
+                    found.series.push(Equation { place, draw: false, value, clauses, span });
+                }
+            }
+        }
+        found
     }
 
     fn optimizer(&mut self, mut c: Children<'_>) -> Optimizer {

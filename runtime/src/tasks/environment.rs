@@ -249,6 +249,14 @@ impl Environment {
         self.task.energy()
     }
 
+    /// What the task itself measures, by name; none where it does not know it.
+    pub fn quantity(&mut self, name: &str) -> Option<f64> {
+        match name {
+            "energy" => self.energy(),
+            _ => None,
+        }
+    }
+
     /// What the task looks like now, where it knows.
     pub fn scene(&mut self) -> Option<Scene> {
         self.task.scene()
