@@ -370,6 +370,50 @@ fn rounds_by_kernels() {
     }
 }
 
+/// Errors of predictions 1 to 15 steps ahead from every decision, the memory from the episode's start.
+#[test]
+fn errors_ahead_in_double_precision() {
+    for set in &SETS[..2] {
+        let text = std::fs::read_to_string(project(set.file)).expect("a model");
+        // One segment holds an episode and what its last predictions would be compared with.
+        let [rows, ahead] = [25, 15];
+        let long = text.replace("evaluate { T = 24, K = 15 }", &format!("evaluate {{ T = {}, K = {ahead} }}", rows + ahead));
+        assert_ne!(long, text, "the model's evaluation has other sizes");
+        let model = of_text_in("models", &long, &[&set.sizes[..], &[("B", 4)]].concat());
+        let golden = set.file("mse");
+        let mut given = set.params(1.0);
+        let data = |name: &str, steps: usize| {
+            let from = &golden[name];
+            let [episodes, there, width] = from.shape[..] else { panic!("{:?}", from.shape) };
+            let row = |i: usize| match (i / steps, i % steps) {
+                (episode, t) if t < there => from.data[(episode * there + t) * width..][..width].to_vec(),
+                _ => vec![0.0; width],
+            };
+            Tensor { shape: vec![episodes, steps, width], data: (0..episodes * steps).flat_map(row).collect() }
+        };
+        let steps = rows + ahead;
+        given.insert("data.obs".into(), data("observations", steps));
+        given.insert("data.a".into(), data("actions", steps - 1));
+        for (name, steps) in [("r", steps - 1), ("terminal", steps - 1), ("first", steps)] {
+            given.insert(format!("data.{name}"), Tensor { shape: vec![4, steps], data: vec![0.0; 4 * steps] });
+        }
+        let run = Call { entry: Entry::Evaluate, double: true, progress: 1.0, ..Call::default() };
+        let have = call(&model, &run, &given).unwrap_or_else(|e| panic!("{}: {e}", set.task));
+        let error = &have["diagnose.error"];
+        assert_eq!(error.shape, [4, rows, ahead], "{}", set.task);
+        let mut each = Vec::new();
+        for k in 1..=ahead {
+            for episode in 0..4 {
+                let starts: Vec<f64> = (0..rows - k).map(|i| error.data[(episode * rows + i) * ahead + k - 1]).collect();
+                each.push(starts.iter().sum::<f64>() / starts.len() as f64);
+            }
+        }
+        let mean = each.chunks(4).map(|episodes| episodes.iter().sum::<f64>() / 4.0).collect();
+        close(set.task, &Tensor { shape: vec![ahead, 4], data: each }, &golden["mse_per_episode"], 1e-9);
+        close(set.task, &Tensor { shape: vec![ahead], data: mean }, &golden["mse"], 1e-9);
+    }
+}
+
 /// The places of the largest scores, in order of place.
 fn best(scores: &Tensor, count: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..scores.data.len()).collect();
