@@ -8,7 +8,7 @@ use common::config;
 use runtime::diagnose::measure::{self, Moment, Pair};
 use runtime::diagnose::{Diagnostics, Trace};
 use runtime::experience::{Experience, Layout};
-use runtime::program::initial;
+use runtime::program::{State, Tensor, initial};
 use runtime::train::Config;
 use safetensors::{Dtype, SafeTensors};
 
@@ -100,6 +100,65 @@ fn crossings_and_correlations_are_the_authors() {
         let want = file.get(&format!("pair.{name}")).1;
         for (have, want) in pairs.iter().flat_map(of).zip(want) {
             close(name, *have, want, 1e-12);
+        }
+    }
+}
+
+/// The published model with the authors' parameters.
+fn published(task: &str, name: &str, (obs, act): (u64, u64)) -> (Config, State) {
+    let text = std::fs::read_to_string(golden("../../models/hamworld.wm")).unwrap();
+    let config = config(&text, name, &[("O", obs), ("A", act), ("B", 6)], &[]);
+    let mut state = initial(&config.model, 1).unwrap();
+    let theirs = Tensors::load(&format!("published_{task}/params_f32.safetensors"));
+    let names: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(&std::fs::read_to_string(golden("published_names.json")).unwrap()).unwrap();
+    for (ours, name) in names {
+        let (shape, data) = theirs.get(name.as_str().unwrap());
+        let place = state.get_mut(&ours).unwrap_or_else(|| panic!("{ours}"));
+        assert_eq!(place.data.len(), data.len(), "{ours}");
+        *place = Tensor {
+            shape: if place.shape.is_empty() { shape } else { place.shape.clone() },
+            data: data.iter().map(|x| *x as f32).collect(),
+        };
+    }
+    (config, state)
+}
+
+#[test]
+fn errors_on_the_replay_are_the_authors() {
+    for (task, name, sizes) in [("reacher", "reacher_easy", (6, 2)), ("cheetah", "cheetah_run", (17, 6))] {
+        let file = Tensors::load(&format!("published_{task}/mse.safetensors"));
+        let (config, state) = published(task, name, sizes);
+        let ((shape, observations), (_, actions)) = (file.get("observations"), file.get("actions"));
+        let [episodes, rows, obs] = shape[..] else { panic!("{shape:?}") };
+        let mut seen = Experience::new(Layout::of(&config.model).unwrap(), 1000, 9, false);
+        let act = actions.len() / (episodes * (rows - 1));
+        for episode in 0..episodes {
+            for t in 0..rows {
+                seen.observe(&observations[(episode * rows + t) * obs..][..obs], t == 0);
+                if t + 1 < rows {
+                    let action: Vec<f32> = actions[(episode * (rows - 1) + t) * act..][..act].iter().map(|x| *x as f32).collect();
+                    seen.follow(&action, 0.0, false);
+                }
+            }
+        }
+        // The next episode has begun: the last one is known to be whole.
+        seen.observe(&vec![0.0; obs], true);
+        let mut diagnostics = Diagnostics::new(&config, &state, 1.0).unwrap();
+        let stored = diagnostics.episodes("stored", None, Some(&seen.store())).unwrap();
+        assert_eq!(stored.len(), episodes);
+        let traces = diagnostics.follow(&stored, &["error".to_string()]).unwrap();
+        let starts: Vec<Vec<Vec<f64>>> = traces.iter().map(|trace| trace.values["error"].clone()).collect();
+        assert!(starts.iter().all(|starts| starts.len() == 24 && starts[23].len() == 1 && starts[9].len() == 15));
+        assert_eq!(diagnostics.first_step("error").unwrap(), 1);
+        for (step, want) in file.get("mse").1.into_iter().enumerate() {
+            close(&format!("{task}, {} steps", step + 1), measure::horizon(&starts, step).unwrap(), want, 2e-4);
+        }
+        let (shape, each) = file.get("mse_per_episode");
+        assert_eq!(shape, [15, 4]);
+        for (at, want) in each.into_iter().enumerate() {
+            let (step, episode) = (at / 4, at % 4);
+            close("one episode", measure::horizon(&starts[episode..=episode], step).unwrap(), want, 2e-4);
         }
     }
 }
