@@ -282,6 +282,10 @@ pub struct Optimizer {
     pub on: Vec<Ident>,
     pub except: Vec<Ident>,
     pub scale: Vec<Bind>,
+    /// Optimisers that step first.
+    pub after: Vec<Ident>,
+    /// What its losses see of their steps; everything where it is empty.
+    pub only: Vec<Ident>,
 }
 
 /// `x[t] = e` or `x[t] ~ D`, with its clauses.

@@ -208,6 +208,8 @@ fn member(m: &mut Member) {
             o.on.iter_mut().for_each(ident);
             o.except.iter_mut().for_each(ident);
             o.scale.iter_mut().for_each(bind);
+            o.after.iter_mut().for_each(ident);
+            o.only.iter_mut().for_each(ident);
         }
         MemberKind::Tasks(t) => tasks(t),
         MemberKind::TasksUse(c) => call(c),

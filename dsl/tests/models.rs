@@ -49,7 +49,7 @@ fn all_models_at_all_four_tasks() {
                 names.push(model.name);
             }
         }
-        assert_eq!(names.len(), 23, "{names:?}");
+        assert_eq!(names.len(), 25, "{names:?}");
     }
 }
 

@@ -160,6 +160,8 @@ pub(super) struct Optimizer {
     pub(super) tensors: usize,
     pub(super) parameters: Size,
     pub(super) trains: Vec<Trained>,
+    /// Optimisers that step before it.
+    pub(super) after: Vec<String>,
 }
 
 /// Parameters of one module at one factor of the learning rate.

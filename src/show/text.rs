@@ -161,7 +161,8 @@ fn act(model: &ModelView) -> Vec<Vec<String>> {
 fn optimizers(model: &ModelView) -> Vec<Vec<String>> {
     let optimizer = |optimizer: &Optimizer| {
         let counted = format!("{}, {} parameters", plural(optimizer.tensors as u64, "tensor"), size(&optimizer.parameters));
-        row([&optimizer.name, &optimizer.written, &counted, &trained(model, optimizer)])
+        let after = if optimizer.after.is_empty() { String::new() } else { format!("after {}", optimizer.after.join(", ")) };
+        row([&optimizer.name, &optimizer.written, &counted, &trained(model, optimizer), &after])
     };
     model.optimizers.iter().map(optimizer).collect()
 }
@@ -209,7 +210,8 @@ fn training(model: &ModelView) -> Vec<Vec<String>> {
     let mut rows =
         vec![row(["source", &source]), row(["steps", &steps]), row(["evaluation", &tests]), row(["seeds", &seeds.join(", ")])];
     if let Some(rule) = &train.stop_epoch {
-        rows.push(row(["epochs end", &format!("where {} > {}", rule.metric, rule.above)]));
+        let metric = if rule.last { format!("last({})", rule.metric) } else { rule.metric.clone() };
+        rows.push(row(["epochs end", &format!("where {metric} > {}", rule.above)]));
     }
     rows
 }

@@ -146,6 +146,7 @@ fn optimizer(model: &Model, optimizer: &hir::Optimizer, written: &Written) -> Op
         tensors: optimizer.params.len(),
         parameters: Size(sum(model, optimizer.params.iter().map(|(id, _)| *id))),
         trains,
+        after: optimizer.after.iter().filter_map(|o| model.optimizers.get(*o)).map(|o| o.name.clone()).collect(),
     }
 }
 

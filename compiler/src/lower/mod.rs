@@ -15,11 +15,13 @@
 //! | `diagonal` | entries picked along a variable by what varies with it |
 //! | `entry` | the programs: `evaluate`, `record`, `schedules`, `init`, and by files of their own |
 //! | `train`, `rule` | `train_step`: losses and gradients; update rules |
+//! | `again` | optimisers that step one after the other: losses with changed parameters |
 //! | `act` | `act` and `plan`: the present step, and what the next one remembers |
 //! | `context` | `context`: what a segment remembers of the steps before it |
 //! | `reads` | reads that depend on the program |
 
 mod act;
+mod again;
 mod align;
 mod arithmetic;
 mod arrays;

@@ -1,5 +1,9 @@
 //! The training step: losses, gradients, slow copies, running statistics.
+//!
+//! Losses are lowered once, with the parameters that come in. For an optimiser that steps after another, `again` makes a
+//! copy of what depends on the changed parameters.
 
+use super::again::Again;
 use super::{Entry, Lower, Result, Which};
 use crate::grad;
 use crate::ir::{AxisId, Role, ValueId};
@@ -44,12 +48,17 @@ impl Lower<'_> {
     pub(super) fn train_step(&mut self) -> Result<()> {
         self.lower_system()?;
         let progress = || "progress".to_string();
+        let order = self.model.optimizers_in_order();
         let mut terms: Vec<(Option<usize>, ValueId)> = Vec::new();
+        let sequential = self.model.optimizers.iter().any(|o| !o.sees.is_empty());
+        // Where optimisers step one after the other, losses are given out as the first one sees them that they are for.
+        let mut later: Vec<(usize, String, ValueId)> = Vec::new();
         for loss in &self.model.losses {
             let mut total: Option<ValueId> = None;
+            let mut values: Vec<(String, ValueId)> = Vec::new();
             for part in &loss.parts {
                 let mean = self.mean(part.value, part.condition, &part.vars, &[], loss.span)?;
-                self.output(format!("loss.{}", part.name), mean, None);
+                values.push((format!("loss.{}", part.name), mean));
                 total = Some(match total {
                     Some(t) => self.graph().add(t, mean, loss.span),
                     None => mean,
@@ -57,7 +66,13 @@ impl Lower<'_> {
             }
             let Some(mut value) = total else { continue };
             if loss.parts.len() > 1 {
-                self.output(format!("loss.{}", loss.name), value, None);
+                values.push((format!("loss.{}", loss.name), value));
+            }
+            for (name, value) in values {
+                match loss.optimizer.or(order.first().copied()).filter(|_| sequential) {
+                    Some(o) => later.push((o, name, value)),
+                    None => self.output(name, value, None),
+                }
             }
             let weight = self.expr(loss.weight)?;
             value = self.graph().mul(value, weight, loss.span);
@@ -73,11 +88,26 @@ impl Lower<'_> {
         }
         // The names of equations and metrics stay; what follows changes parameters.
         let mut updated: Vec<(ParamId, ValueId)> = Vec::new();
-        for (o, optimizer) in self.model.optimizers.iter().enumerate() {
+        let mut again = Again::default();
+        for o in order {
+            let optimizer = &self.model.optimizers[o];
             let span = optimizer.span;
+            let own: Vec<ValueId> =
+                terms.iter().filter(|(only, _)| only.is_none_or(|x| x == o)).map(|(_, term)| *term).collect();
+            if sequential {
+                self.see(&mut again, o, &updated)?;
+                for (_, name, value) in later.iter().filter(|(of, ..)| *of == o) {
+                    let value = again.value(&mut self.frames[0].graph, *value);
+                    self.output(name.clone(), value, None);
+                }
+            }
             let mut objective = self.graph().constant(0.0, span);
-            for (_, term) in terms.iter().filter(|(only, _)| only.is_none_or(|x| x == o)) {
-                objective = self.graph().add(objective, *term, span);
+            for term in &own {
+                let term = again.value(&mut self.frames[0].graph, *term);
+                objective = self.graph().add(objective, term, span);
+            }
+            if sequential {
+                self.settle(&mut again, &own);
             }
             self.output(format!("objective.{}", optimizer.name), objective, None);
             let mut weights = Vec::new();
@@ -101,6 +131,7 @@ impl Lower<'_> {
         for i in 0..self.model.running.len() {
             let span = self.model.running[i].span;
             let value = self.running(i, span)?;
+            let value = again.settled(value);
             let name = format!("running.{}", self.model.running[i].name);
             self.output(format!("next.{name}"), value, Some(name));
         }

@@ -4,18 +4,18 @@ use super::builtins::Args;
 use super::value::{Tensor, Value};
 use super::{ACT, Ctx};
 use crate::diagnostics::Code;
-use crate::hir::{self, AxisId, BinaryOp, Dtype, Noise, Op, Size};
+use crate::hir::{self, AxisId, BinaryOp, Dtype, Noise, Op, Size, VarId};
 use crate::source::Span;
 
 impl<'a> Ctx<'a> {
     pub(super) fn noise(&mut self, args: &mut Args<'a>, noise: Noise) -> Value<'a> {
         let Some([axes]) = self.take_args(args, ["axes"]) else { return Value::Error };
         let Some(axes) = self.as_axes(&axes.value, axes.span) else { return Value::Error };
-        let from = self.site.draw_from.clone();
-        self.new_draw(noise, axes, from, args.span)
+        let (from, vars) = (self.site.draw_from.clone(), self.site.active.clone());
+        self.new_draw(noise, axes, vars, from, args.span)
     }
 
-    fn new_draw(&mut self, noise: Noise, axes: Vec<AxisId>, from: super::DrawFrom, span: Span) -> Value<'a> {
+    fn new_draw(&mut self, noise: Noise, axes: Vec<AxisId>, vars: Vec<VarId>, from: super::DrawFrom, span: Span) -> Value<'a> {
         let base = if self.site.draw_base.is_empty() { "draw".to_string() } else { self.site.draw_base.clone() };
         // Two equations of one name, or an equation and a loss, count on: a name is one stream of random numbers.
         let name = loop {
@@ -26,13 +26,13 @@ impl<'a> Ctx<'a> {
             }
         };
         let per_sample = matches!(from, super::DrawFrom::Sample);
-        self.draws.push(hir::Draw { name, noise, axes: axes.clone(), vars: self.site.active.clone(), per_sample });
+        self.draws.push(hir::Draw { name, noise, axes: axes.clone(), vars, per_sample });
         self.draw_from.push(from);
         let id = self.draws.len() - 1;
         Value::tensor(self.table.push(Op::Draw(id), axes, Dtype::Real, span))
     }
 
-    /// `subset(E, 2)`: distinct places of an axis, the same for every sample.
+    /// `subset(E, 2)`: distinct places of an axis, the same for every sample, and in a planner for every candidate.
     pub(super) fn subset(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([axis, count]) = self.take_args(args, ["axis", "count"]) else { return Value::Error };
         let (Some(of), Some(k)) = (self.as_int(&axis.value, axis.span), self.as_int(&count.value, count.span)) else {
@@ -43,7 +43,8 @@ impl<'a> Ctx<'a> {
         }
         let into = self.table.new_axis("pick", Size::known(k));
         let from = if self.site.system == ACT { super::DrawFrom::Sample } else { super::DrawFrom::Shared };
-        self.new_draw(Noise::Subset { of: of as u32 }, vec![into], from, args.span)
+        let vars = self.site.active.iter().copied().filter(|v| Some(*v) != self.site.candidate).collect();
+        self.new_draw(Noise::Subset { of: of as u32 }, vec![into], vars, from, args.span)
     }
 
     pub(super) fn attach(&mut self, args: &mut Args<'a>) -> Value<'a> {

@@ -24,6 +24,9 @@ impl<'a> Ctx<'a> {
             Scope::Plain(env) => env.clone(),
             Scope::Rollout(rollout, side) => {
                 let (env, prefix) = self.rollout_env(&rollout.clone(), *side);
+                if *side == super::planner::Side::Model {
+                    self.site.candidate = prefix.last().copied();
+                }
                 for var in prefix {
                     lhs.push(Lhs::Var { var, offset: 0 });
                     vars.push(var);

@@ -438,6 +438,8 @@ fn order_params(model: &mut hir::Model) {
     for o in &mut model.optimizers {
         o.params.iter_mut().for_each(|(p, _)| map(p));
         o.params.sort_by_key(|(p, _)| *p);
+        o.sees.iter_mut().for_each(map);
+        o.sees.sort();
     }
     for node in &mut model.exprs {
         if let Op::Param(p) | Op::Slow(p) = &mut node.op {

@@ -244,6 +244,8 @@ pub(crate) struct Site {
     pub vars: Vec<(String, VarId)>,
     /// Variables that a draw here varies over.
     pub active: Vec<VarId>,
+    /// The last subscript of the rollout that an equation of a planner stands in: its candidates.
+    pub candidate: Option<VarId>,
     pub draw_base: String,
     pub draws: usize,
     /// Parts of the distribution that a draw comes from, and whether each sample has its own.
@@ -512,6 +514,7 @@ impl Site {
         Site {
             vars: Vec::new(),
             active: Vec::new(),
+            candidate: None,
             draw_base: String::new(),
             draws: 0,
             draw_from: DrawFrom::Shared,

@@ -234,18 +234,7 @@ impl<'a> Ctx<'a> {
             }
             Some((x, y))
         });
-        let optimizer = loss.optimizer.as_ref().and_then(|name| {
-            let found = self.members.optimizers.iter().position(|(o, _)| o.name.text == name.text);
-            if found.is_none() {
-                let known: Vec<String> = self.members.optimizers.iter().map(|(o, _)| o.name.text.clone()).collect();
-                self.report(
-                    Diagnostic::new(Code::UnknownOptimizer, name.span, format!("there is no optimiser `{}`", name.text))
-                        .suggest(&name.text, known.iter().map(String::as_str))
-                        .note(super::there_are(&known)),
-                );
-            }
-            found
-        });
+        let optimizer = loss.optimizer.as_ref().and_then(|name| self.optimizer_named(name));
         let mut parts = Vec::new();
         for part in &loss.parts {
             let name = match &part.name {
@@ -336,7 +325,7 @@ impl<'a> Ctx<'a> {
             let rule = self.rule(o);
             let params = self.trained(o);
             if let (Some(rule), Some(params)) = (rule, params) {
-                out.push(hir::Optimizer { name: o.name.text.clone(), rule, params, span });
+                out.push(hir::Optimizer { name: o.name.text.clone(), rule, params, after: Vec::new(), sees: Vec::new(), span });
             } else {
                 // Keep the place: losses refer to it by number.
                 let e = self.table.constant(0.0, span);
@@ -345,14 +334,80 @@ impl<'a> Ctx<'a> {
                     name: o.name.text.clone(),
                     rule: hir::Rule { entries, slots: Vec::new(), next: Vec::new(), value: e },
                     params: Vec::new(),
+                    after: Vec::new(),
+                    sees: Vec::new(),
                     span,
                 });
             }
         }
+        self.sequence(&mut out);
         if !out.is_empty() && !self.diagnostics.iter().any(Diagnostic::is_error) {
             self.coverage(&out);
         }
         out
+    }
+
+    /// Which optimisers step before which, and what the later ones see of it.
+    fn sequence(&mut self, optimizers: &mut [hir::Optimizer]) {
+        let members = self.members.optimizers.clone();
+        for (i, (o, _)) in members.iter().enumerate() {
+            for name in &o.after {
+                if let Some(before) = self.optimizer_named(name) {
+                    optimizers[i].after.push(before);
+                }
+            }
+        }
+        let circles: Vec<usize> = (0..members.len()).filter(|i| steps_before(optimizers, *i).contains(i)).collect();
+        // A circle is told once, at its first optimiser.
+        if let Some(first) = circles.first() {
+            let (o, _) = members[*first];
+            let others: Vec<String> = circles[1..].iter().map(|i| optimizers[*i].name.clone()).collect();
+            let message = match others.is_empty() {
+                true => format!("`{}` cannot step after itself", o.name.text),
+                false => format!("`{}` waits for {}, which waits for it", o.name.text, super::listed(others)),
+            };
+            let span = o.after.first().map_or(o.name.span, |n| n.span);
+            self.report(
+                Diagnostic::new(Code::OptimizerCycle, span, message).help("take away the `after` of the one that steps first"),
+            );
+            optimizers.iter_mut().for_each(|o| o.after.clear());
+            return;
+        }
+        for (i, (o, _)) in members.iter().enumerate() {
+            let before = steps_before(optimizers, i);
+            let trained: Vec<ParamId> = before.iter().flat_map(|b| &optimizers[*b].params).map(|(p, _)| *p).collect();
+            if o.only.is_empty() {
+                optimizers[i].sees = trained;
+                continue;
+            }
+            for name in &o.only {
+                let Some(module) = self.module_to_train(name) else { continue };
+                let params: Vec<ParamId> =
+                    self.modules[module].params.iter().copied().filter(|p| trained.contains(p)).collect();
+                if params.is_empty() && !trained.is_empty() {
+                    let listed = super::listed(before.iter().map(|b| optimizers[*b].name.as_str()).collect::<Vec<_>>());
+                    self.report(
+                        Diagnostic::new(Code::NothingToTrain, name.span, format!("{listed} does not train `{}`", name.text))
+                            .help("behind `only` stand nets, heads, memories and params that change before this optimiser steps"),
+                    );
+                }
+                optimizers[i].sees.extend(params);
+            }
+        }
+    }
+
+    /// The optimiser of this name, which must exist.
+    fn optimizer_named(&mut self, name: &ast::Ident) -> Option<usize> {
+        let found = self.members.optimizers.iter().position(|(o, _)| o.name.text == name.text);
+        if found.is_none() {
+            let known: Vec<String> = self.members.optimizers.iter().map(|(o, _)| o.name.text.clone()).collect();
+            self.report(
+                Diagnostic::new(Code::UnknownOptimizer, name.span, format!("there is no optimiser `{}`", name.text))
+                    .suggest(&name.text, known.iter().map(String::as_str))
+                    .note(super::there_are(&known)),
+            );
+        }
+        found
     }
 
     /// Every parameter has one optimiser.
@@ -390,37 +445,39 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// The module of this name, which must exist.
+    fn module_to_train(&mut self, name: &ast::Ident) -> Option<usize> {
+        let found = self.module_named(&name.text);
+        if found.is_none() {
+            let names: Vec<String> = self.modules.iter().map(|m| m.name.clone()).collect();
+            self.report(
+                Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing to train called `{}`", name.text))
+                    .suggest(&name.text, names.iter().map(String::as_str).chain(["all"]))
+                    .or_help("name nets, heads, memories and params, or `all`"),
+            );
+        }
+        found
+    }
+
     /// The parameters an optimiser trains, with the factors of their rates.
     fn trained(&mut self, o: &'a ast::Optimizer) -> Option<Vec<(ParamId, f64)>> {
-        let names: Vec<String> = self.modules.iter().map(|m| m.name.clone()).collect();
         let mut modules: Vec<usize> = Vec::new();
-        let find = |cx: &mut Self, name: &ast::Ident| match cx.module_named(&name.text) {
-            Some(m) => Some(m),
-            None => {
-                cx.report(
-                    Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing to train called `{}`", name.text))
-                        .suggest(&name.text, names.iter().map(String::as_str).chain(["all"]))
-                        .or_help("name nets, heads, memories and params, or `all`"),
-                );
-                None
-            }
-        };
         for name in &o.on {
             if name.text == "all" {
                 modules.extend(0..self.modules.len());
             } else {
-                modules.push(find(self, name)?);
+                modules.push(self.module_to_train(name)?);
             }
         }
         for name in &o.except {
-            let module = find(self, name)?;
+            let module = self.module_to_train(name)?;
             modules.retain(|m| *m != module);
         }
         modules.sort_unstable();
         modules.dedup();
         let mut scale: Vec<(usize, f64)> = Vec::new();
         for bind in &o.scale {
-            let module = find(self, &bind.name)?;
+            let module = self.module_to_train(&bind.name)?;
             let env = self.model_env(bind.value.span.file);
             let value = self.eval(&bind.value, &env);
             let factor = self.as_number(&value, bind.value.span)?;
@@ -569,4 +626,18 @@ impl<'a> Ctx<'a> {
         })?;
         Some(())
     }
+}
+
+/// The optimisers that step before one, directly or through others, each once.
+fn steps_before(optimizers: &[hir::Optimizer], of: usize) -> Vec<usize> {
+    let mut found: Vec<usize> = Vec::new();
+    let mut open = optimizers[of].after.clone();
+    while let Some(o) = open.pop() {
+        if !found.contains(&o) {
+            found.push(o);
+            open.extend(&optimizers[o].after);
+        }
+    }
+    found.sort_unstable();
+    found
 }

@@ -41,10 +41,11 @@ impl<'a> Ctx<'a> {
             }
             if self.is_open(mean.value) {
                 let message = format!("`{}` is one value for the whole batch", name.text);
+                let over = if self.is_rollout() { "[t]" } else { "[B, t]" };
                 self.report(
                     Diagnostic::new(Code::OverMissing, value.span, message)
                         .here("this has one for each sample or step")
-                        .help("reduce over all of them: `mean(x[t], over = [B, t])`"),
+                        .help(format!("reduce over all of them: `mean(x[t], over = {over})`")),
                 );
             }
             sites.push(mean.site(format!("the running value `{}`", name.text), value.span));
@@ -92,8 +93,9 @@ impl<'a> Ctx<'a> {
 
     /// Whether a value still differs between samples or steps: it reads some that nothing reduces over.
     fn is_open(&self, value: ExprId) -> bool {
-        // Each with what is reduced over around it: the batch, and indices (all of them inside another equation).
-        let mut open: Vec<(ExprId, bool, Option<Vec<VarId>>)> = vec![(value, false, Some(Vec::new()))];
+        // Each with what is reduced over around it: the batch, which on-policy data does not have, and indices (all of them
+        // inside another equation).
+        let mut open: Vec<(ExprId, bool, Option<Vec<VarId>>)> = vec![(value, self.is_rollout(), Some(Vec::new()))];
         let mut seen = HashSet::new();
         while let Some((e, batch, vars)) = open.pop() {
             if !seen.insert((e, batch, vars.clone())) {

@@ -284,10 +284,17 @@ impl<'a> Ctx<'a> {
         ok.then_some(train)
     }
 
-    /// `kl > 0.05`.
+    /// `kl > 0.05`, or `last(kl) > 0.05`.
     fn stop_rule(&mut self, e: &'a ast::Expr) -> Option<StopRule> {
+        let metric = |left: &'a ast::Expr| match &left.kind {
+            ExprKind::Call(f, args) if f.as_name().is_some_and(|n| n.text == "last") => match args.as_slice() {
+                [ast::Arg { kind: ArgKind::Value(e), .. }] => Some((e.as_name()?, true)),
+                _ => None,
+            },
+            _ => Some((left.as_name()?, false)),
+        };
         if let ExprKind::Binary(ast::BinaryOp::Gt, left, right) = &e.kind
-            && let Some(name) = left.as_name()
+            && let Some((name, last)) = metric(left)
         {
             if !self.members.metrics.iter().any(|m| m.place.name.text == name.text) {
                 let known: Vec<String> = self.members.metrics.iter().map(|m| m.place.name.text.clone()).collect();
@@ -300,11 +307,11 @@ impl<'a> Ctx<'a> {
             let env = self.model_env(right.span.file);
             let value = self.eval(right, &env);
             let above = self.as_number(&value, right.span)?;
-            return Some(StopRule { metric: name.text.clone(), above });
+            return Some(StopRule { metric: name.text.clone(), last, above });
         }
         self.report(
             Diagnostic::new(Code::BadSetting, e.span, "`stop_epoch` compares a metric with a number")
-                .help("write `stop_epoch = kl > 0.05`"),
+                .help("write `stop_epoch = kl > 0.05`, or `last(kl) > 0.05` for the last minibatch alone"),
         );
         None
     }

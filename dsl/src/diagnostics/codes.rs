@@ -127,7 +127,7 @@ codes! {
     NotScalar "E0501" Error "a loss that is not a scalar",
     NoOptimizer "E0502" Error "a parameter without an optimiser",
     TwoOptimizers "E0503" Error "a parameter with two optimisers",
-    UnknownOptimizer "E0504" Error "a loss for an unknown optimiser",
+    UnknownOptimizer "E0504" Error "an unknown optimiser",
     ScheduleRange "E0505" Error "a schedule out of range",
     UnknownSetting "E0506" Error "an unknown setting",
     BadSetting "E0507" Error "a setting out of range",
@@ -137,6 +137,7 @@ codes! {
     FieldType "E0511" Error "a field of the data with the wrong type",
     FieldMissing "E0512" Error "a field that the task does not give",
     UnknownDim "E0513" Error "a size for a dim that does not exist",
+    OptimizerCycle "E0514" Error "optimisers that wait for each other",
     // Planning and acting.
     NoScore "E0601" Error "a planner without a score",
     ScoreShape "E0602" Error "a score that is not one number",

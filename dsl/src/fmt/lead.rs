@@ -80,7 +80,7 @@ static LEADS: [Lead; 36] = {
         lead("fn",        "fn",        Needs::Body,         &[Body]).body(Shape::Block),
         lead("dist",      "dist",      Needs::Body,         &[]).body(Shape::Block).tails(&["of"]),
         lead("planner",   "planner",   Needs::Body,         &[]).body(Shape::Block),
-        lead("optimizer", "optimizer", Needs::DefineOrBody, &[Define]).body(Shape::Block).tails(&["on", "except", "scale"]),
+        lead("optimizer", "optimizer", Needs::DefineOrBody, &[Define]).body(Shape::Block).tails(&["on", "except", "scale", "after", "only"]),
         lead("tasks",     "tasks",     Needs::Nothing,      &[]).body(Shape::Block),
         lead("input",     "field",     Needs::Nothing,      &[Rest]),
         lead("action",    "field",     Needs::Nothing,      &[Rest]),

@@ -192,7 +192,7 @@ impl Scan<'_> {
     /// do without it, it may be the name of the next equation.
     fn tail(&self, at: usize) -> Option<usize> {
         let next = self.text(at + 1);
-        let defined = matches!(next, "=" | "~") || next == "[" && matches!(self.text(at), "except" | "scale");
+        let defined = matches!(next, "=" | "~") || next == "[" && matches!(self.text(at), "except" | "scale" | "after" | "only");
         let entry = self.entry().filter(|_| self.ends && !defined)?;
         let rest = entry.lead.tails.get(entry.tails..)?;
         rest.iter().position(|w| *w == self.text(at)).map(|p| entry.tails + p)

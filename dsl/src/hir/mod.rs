@@ -236,6 +236,9 @@ impl Train {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StopRule {
     pub metric: String,
+    /// Of the last minibatch of an epoch, instead of the mean over all.
+    #[serde(default)]
+    pub last: bool,
     pub above: f64,
 }
 
@@ -278,6 +281,12 @@ pub struct Optimizer {
     pub rule: Rule,
     /// Parameters with the factor of their learning rate.
     pub params: Vec<(ParamId, f64)>,
+    /// Optimisers that step before it, by index.
+    #[serde(default)]
+    pub after: Vec<usize>,
+    /// Parameters of these whose new values its losses see.
+    #[serde(default)]
+    pub sees: Vec<ParamId>,
     pub span: Span,
 }
 
@@ -373,6 +382,16 @@ impl Model {
     /// Whether acting runs a planner: equations of its own are a planner's.
     pub fn plans(&self) -> bool {
         self.act.as_ref().is_some_and(|act| !act.system.families.is_empty())
+    }
+
+    /// The optimisers as they step: in the order of the text, each after those that it waits for. A circle is left out.
+    pub fn optimizers_in_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = Vec::new();
+        let ready = |order: &[usize], i: &usize| !order.contains(i) && self.optimizers[*i].after.iter().all(|o| order.contains(o));
+        while let Some(next) = (0..self.optimizers.len()).find(|i| ready(&order, i)) {
+            order.push(next);
+        }
+        order
     }
 
     /// What the compiled model can be asked for.

@@ -83,6 +83,18 @@ impl Model {
             self.has_axis(optimizer.rule.entries)?;
             optimizer.rule.next.iter().chain([&optimizer.rule.value]).try_for_each(|e| self.has_expr(*e))?;
             within("slot value", optimizer.rule.slots.len().saturating_sub(1), optimizer.rule.next.len().max(1))?;
+            optimizer.after.iter().try_for_each(|o| within("optimiser", *o, self.optimizers.len()))?;
+            optimizer.sees.iter().try_for_each(|param| self.has_param(*param))?;
+        }
+        let order = self.optimizers_in_order();
+        if order.len() < self.optimizers.len() {
+            return Err("optimisers of the model wait for each other".to_string());
+        }
+        for (i, o) in order.iter().enumerate() {
+            let stepped: Vec<ParamId> = order[..i].iter().flat_map(|o| &self.optimizers[*o].params).map(|(p, _)| *p).collect();
+            if let Some(param) = self.optimizers[*o].sees.iter().find(|p| !stepped.contains(p)) {
+                return Err(format!("optimiser {o} of the model sees parameter {}, which does not change before it", param.0));
+            }
         }
         match &self.source {
             Source::Replay { batch, time, .. } => [batch, time].into_iter().try_for_each(|dim| self.has_axis(dim.axis))?,

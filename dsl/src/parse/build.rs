@@ -418,6 +418,7 @@ impl Build<'_> {
         let name = self.ident(c.take());
         let rule = self.call(c.take());
         let (mut on, mut except, mut scale) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut after, mut only) = (Vec::new(), Vec::new());
         let mut excluding = false;
         for p in c.0 {
             match p.as_rule() {
@@ -425,10 +426,19 @@ impl Build<'_> {
                 Rule::name if excluding => except.push(self.ident(p)),
                 Rule::name => on.push(self.ident(p)),
                 Rule::bind => scale.push(self.bind(p)),
+                Rule::after => {
+                    for p in Children::of(p).rest() {
+                        match p.as_rule() {
+                            Rule::label => after.push(self.ident(p)),
+                            Rule::name => only.push(self.ident(p)),
+                            _ => {}
+                        }
+                    }
+                }
                 _ => {}
             }
         }
-        Optimizer { name, rule, on, except, scale }
+        Optimizer { name, rule, on, except, scale, after, only }
     }
 
     fn settings(&mut self, pair: P<'_>) -> Vec<Bind> {

@@ -97,8 +97,8 @@ impl OnPolicy {
                 learner.update(seed, progress)?;
                 if let Some(stop) = &self.stop {
                     let name = format!("metric.{}", stop.metric);
-                    watched += learner.numbers().find(|(n, _)| *n == name).map_or(0.0, |(_, x)| f64::from(x));
-                    batches += 1;
+                    let told = learner.numbers().find(|(n, _)| *n == name).map_or(0.0, |(_, x)| f64::from(x));
+                    (watched, batches) = if stop.last { (told, 1) } else { (watched + told, batches + 1) };
                 }
             }
             if self.stop.as_ref().is_some_and(|s| watched / f64::from(batches.max(1)) > s.above) {

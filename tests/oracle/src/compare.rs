@@ -1,7 +1,7 @@
 //! A model in the reference interpreter and in the oracle, on the same random inputs.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
@@ -179,40 +179,49 @@ fn train(file: &dsl::ast::File, model: &dsl::hir::Model, seed: u64, params: &Ten
         let shape = [vec![dim(&oracle, "B"), steps - usize::from(consequence)], axes.iter().map(|a| a.size).collect()].concat();
         oracle.given.entry(format!("data.{name}")).or_insert_with(|| tensor(seed, &format!("data.{name}"), shape));
     }
-    // One direction for each parameter tensor: its own entries move, and no others.
-    let mut directions = BTreeMap::new();
-    for (i, (name, t)) in params.iter().enumerate() {
-        let direction = random(seed, &format!("direction of {name}"), t.data.len());
-        let numbers = t.data.iter().zip(&direction).map(|(x, d)| {
-            let mut tangents = vec![Num::ZERO; params.len()];
-            tangents[i] = Num::Plain(*d);
-            Num::variable(0, Num::Plain(*x), tangents)
-        });
-        oracle.weights.borrow_mut().insert(name["param.".len()..].to_string(), numbers.collect());
-        directions.insert(name["param.".len()..].to_string(), direction);
-    }
     let batch = dim(&oracle, "B");
-    let objective = losses(&oracle, batch, &have, report).map_err(said)?;
-    let gradients: Vec<(&String, f64, f64, f64)> = directions
+    let directions: BTreeMap<&str, Vec<f64>> = params
         .iter()
-        .enumerate()
-        .map(|(i, (path, direction))| {
+        .map(|(name, t)| (&name["param.".len()..], random(seed, &format!("direction of {name}"), t.data.len())))
+        .collect();
+    // In the order in which they step, each with the parameters that it sees.
+    let sequence = crate::sequence::sequence(oracle.model, directions.keys().copied()).map_err(said)?;
+    let mut gradients: Vec<(&str, f64, f64, f64)> = Vec::new();
+    let mut told = BTreeSet::new();
+    for step in &sequence {
+        set_weights(&oracle, params, &directions, |path| step.sees.contains(path).then(|| have.get(&format!("next.param.{path}"))));
+        let objective = losses(&oracle, batch, &have, step.name, &mut told, report).map_err(said)?;
+        let own = step.trains.iter().filter_map(|path| have.get(&format!("grad.{path}")));
+        // The rule's own bound on the norm of all gradients.
+        let norm = own.flat_map(|t| &t.data).map(|g| g * g).sum::<f64>().sqrt();
+        let bound = (1e30 / (norm + 1e-6)).min(1.0);
+        for (i, (path, direction)) in directions.iter().enumerate().filter(|(_, (path, _))| step.trains.contains(**path)) {
             let mine = objective.tangent(0, i).real();
             let theirs = have.get(&format!("grad.{path}")).map_or(&[][..], |t| &t.data);
             let sum = theirs.iter().zip(direction).map(|(g, d)| g * d).sum::<f64>();
             let size = theirs.iter().zip(direction).map(|(g, d)| (g * d).abs()).sum::<f64>();
-            (path, sum, mine, size)
-        })
-        .collect();
+            gradients.push((path, sum, mine, size));
+            // Plain gradient descent needs no evaluator.
+            if let (Some(rate), Some(new)) = (step.descent, have.get(&format!("next.param.{path}"))) {
+                let old = &params[&format!("param.{path}")].data;
+                let mine: Vec<f64> = old.iter().zip(theirs).map(|(w, g)| w - rate * g * bound).collect();
+                report.hold(&format!("next.param.{path}"), &new.data, &mine, FLOOR);
+            }
+        }
+    }
     let largest = gradients.iter().fold(1e-9, |m: f64, g| m.max(g.3));
     for (path, theirs, mine, size) in gradients {
         report.hold(&format!("grad.{path}"), &[theirs], &[mine], size.max(1e-5 * largest).max(FLOOR));
     }
+    // What no loss reads, and the equations, are as the step finds them.
+    set_weights(&oracle, params, &directions, |_| None);
     for name in oracle.running.keys() {
         let Some(t) = have.get(&format!("next.running.{name}")) else { return Err(format!("no new {name}")) };
         let mine = oracle.name(&oracle.site(0), name).and_then(|v| v.array()).map_err(said)?;
         report.hold(&format!("running.{name}"), &t.data, &mine.data.iter().map(Num::real).collect::<Vec<_>>(), FLOOR);
     }
+    oracle.updated.borrow_mut().clear();
+    oracle.root.memo.borrow_mut().clear();
     for (name, t) in have.iter().filter(|(n, _)| n.starts_with("value.")) {
         let mut parts = name["value.".len()..].split('.');
         let family = parts.next().unwrap_or_default();
@@ -224,11 +233,46 @@ fn train(file: &dsl::ast::File, model: &dsl::hir::Model, seed: u64, params: &Ten
     Ok(())
 }
 
-/// All losses, and the objective as a number that knows its derivatives.
-fn losses(oracle: &Oracle<'_>, batch: usize, have: &Tensors, report: &mut Report) -> R<Num> {
+/// Gives the oracle its parameters: new values that do not move, or its own with one direction for each tensor.
+fn set_weights<'t>(
+    oracle: &Oracle<'_>,
+    params: &Tensors,
+    directions: &BTreeMap<&str, Vec<f64>>,
+    new: impl Fn(&str) -> Option<Option<&'t Tensor>>,
+) {
+    for (i, (path, direction)) in directions.iter().enumerate() {
+        let numbers = match new(path) {
+            Some(t) => t.map_or(Vec::new(), |t| t.data.iter().map(|x| Num::Plain(*x)).collect()),
+            None => {
+                let moving = |(x, d): (&f64, &f64)| {
+                    let mut tangents = vec![Num::ZERO; directions.len()];
+                    tangents[i] = Num::Plain(*d);
+                    Num::variable(0, Num::Plain(*x), tangents)
+                };
+                params[&format!("param.{path}")].data.iter().zip(direction).map(moving).collect()
+            }
+        };
+        oracle.weights.borrow_mut().insert(path.to_string(), numbers);
+    }
+    oracle.root.memo.borrow_mut().clear();
+}
+
+/// The losses of an optimiser, and its objective as a number that knows its derivatives. `told` are the losses that
+/// were compared before.
+fn losses<'a>(
+    oracle: &Oracle<'a>,
+    batch: usize,
+    have: &Tensors,
+    optimizer: &str,
+    told: &mut BTreeSet<&'a str>,
+    report: &mut Report,
+) -> R<Num> {
     let mut objective = Num::ZERO;
     for member in &oracle.model.members {
         let MemberKind::Loss(loss) = &member.kind else { continue };
+        if loss.optimizer.as_ref().is_some_and(|o| o.text != optimizer) {
+            continue;
+        }
         let weight = oracle.eval(&oracle.site(0), &loss.weight)?.real()?;
         let mut sum = Num::ZERO;
         for part in &loss.parts {
@@ -249,6 +293,7 @@ fn losses(oracle: &Oracle<'_>, batch: usize, have: &Tensors, report: &mut Report
         }
         let name = format!("loss.{}", loss.name.text);
         match have.get(&name) {
+            Some(_) if !told.insert(&loss.name.text) => {}
             Some(t) => report.hold(&name, &t.data, &[sum.real()], FLOOR),
             None => return Err(Stop::Unknown(format!("{name} is not given out"))),
         }

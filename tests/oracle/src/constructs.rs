@@ -7,7 +7,7 @@ use dsl::ast::{ArgKind, ClauseKind, Equation, Expr, ExprKind, File, Item, Member
 use crate::family::{reads, walk};
 
 /// What every batch of generated models must hold, each in at least 2 % of the models.
-pub const WANTED: [&str; 29] = [
+pub const WANTED: [&str; 30] = [
     "family of several subscripts",
     "copy",
     "constant target",
@@ -37,6 +37,7 @@ pub const WANTED: [&str; 29] = [
     "planner carry",
     "memory that acting reads",
     "draw",
+    "optimizer after another",
 ];
 
 struct Seen<'a> {
@@ -84,6 +85,7 @@ pub fn constructs(file: &File) -> BTreeSet<&'static str> {
                         MemberKind::Planner(p) if p.params.iter().any(|p| p.name.text == "m") => {
                             seen.found.insert("memory that acting reads");
                         }
+                        MemberKind::Optimizer(o) if !o.after.is_empty() => drop(seen.found.insert("optimizer after another")),
                         MemberKind::Memory(m) => {
                             seen.found.insert("memory");
                             if m.reset.is_some() {

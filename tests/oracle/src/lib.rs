@@ -18,6 +18,7 @@ pub mod gradient;
 pub mod number;
 pub mod planner;
 pub mod run;
+pub mod sequence;
 pub mod shrink;
 mod statistics;
 pub mod value;

@@ -414,3 +414,51 @@ fn rarer_targets_and_ways() {
         agrees(&model("", members, STILL));
     }
 }
+
+/// A model whose optimisers step one after the other.
+fn sequential(members: &str, optimizers: &str) -> String {
+    let text = model("", &format!("  z2[t] = z[t] {{ q = tanh(z[t].q + shift) }}\n{members}"), STILL);
+    text.replace("  optimizer main = adam(lr = 1e-3) on all\n", optimizers)
+}
+
+const WORLD: &str = "  optimizer world = sgd(lr = 0.3) on encoder, delta\n";
+
+/// The losses of a later optimiser see the parameters that an earlier one has changed, or those of them that it names.
+#[test]
+fn optimisers_step_one_after_the_other() {
+    let losses = "
+  net spare(c) -> [] = mlp([2], tanh)
+  loss a 1.0 for world = sq(delta(z[t], a[t])) + spare(z[t].c)^2
+  loss b 0.5 for value = (reward(z2[t]) - energy(z[t].q, z[t].p))^2 + sum e in E { heads(z[t].q)[e]^2 }
+  loss c 0.7 for last  = sq(z2[t].q - shift) * reward(z[t])
+  loss d 0.3           = sq(z2[t]) + spare(z[t].c)";
+    for (value, last) in [
+        ("after world", "after value"),
+        ("after world only delta", "after value, world only heads, encoder"),
+        ("after world only encoder", "after world"),
+        ("", "after value only reward"),
+    ] {
+        let optimizers = format!(
+            "{WORLD}  optimizer last = adam(lr = 0.1) on shift {last}
+  optimizer value = sgd(lr = 0.2) on energy, reward, heads, spare {value}\n"
+        );
+        agrees(&sequential(losses, &optimizers));
+    }
+}
+
+/// A running value is updated once: with what the first optimiser sees whose losses read it.
+#[test]
+fn running_values_among_optimisers() {
+    let members = "
+  running early = lerp(early, mean(z[t].q, over = [B, t]), 0.3) init zeros([Q])
+  running late  = lerp(late, mean(z[t].p, over = [B, t]) + mean(early), 0.3) init zeros([Q])
+  running none  = lerp(none, mean(z[t].c, over = [B, t]), 0.3) init zeros([C])
+  x[t] = z[t].q - early
+  loss a 1.0 for world = sq(delta(z[t], a[t])) + sq(x[t])
+  loss b 0.5 for value = reward(z[t])^2 * sum(late) + sq(x[t]) + energy(z[t].q, z[t].p) + sum e in E { heads(z[t].q)[e] }
+  loss c 0.5 for last  = sq(shift - late) * sq(x[t])
+  loss n 0.0           = sq(z2[t].q)";
+    let optimizers =
+        format!("{WORLD}  optimizer value = sgd(lr = 0.2) on energy, reward, heads after world\n  optimizer last = sgd(lr = 0.2) on shift\n");
+    agrees(&sequential(members, &optimizers));
+}

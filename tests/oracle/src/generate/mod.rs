@@ -112,6 +112,8 @@ pub struct Writer {
     functions: Vec<(String, Vec<Ty>, Ty)>,
     names: usize,
     memory: bool,
+    /// How many optimisers step one after the other.
+    sequence: usize,
 }
 
 /// Nets that a model may call: name, declaration.
@@ -138,6 +140,7 @@ pub fn model(seed: u64) -> String {
         functions: Vec::new(),
         names: 0,
         memory: false,
+        sequence: if seed % 6 == 5 { 2 + (seed / 6) as usize % 2 } else { 1 },
     };
     w.write()
 }
@@ -161,6 +164,12 @@ impl Writer {
             self.equation();
         }
         let (algorithm, acting) = self.acting();
+        let written = format!("{}\n{acting}", self.members.join("\n"));
+        let mut modules = vec!["encoder"];
+        modules.extend(NETS.iter().map(|(name, _)| *name).filter(|name| written.contains(&format!("{name}("))));
+        modules.extend(written.contains("shift").then_some("shift"));
+        modules.extend(self.memory.then_some("m"));
+        self.sequence = self.sequence.min(modules.len());
         let mut losses = String::new();
         for i in 3..self.families.len() {
             let f = self.families[i].clone();
@@ -200,7 +209,34 @@ impl Writer {
             _ => "  z[t] = encoder(obs[t])\n",
         };
         text += &body;
-        text += "  optimizer main = adam(lr = 1e-3) on all\n  train { steps = 1000 }\n}\n";
+        text += &self.optimizers(&modules);
+        text += "  train { steps = 1000 }\n}\n";
+        text
+    }
+
+    /// One optimiser, or several that step one after the other; losses belong to one of them or to all.
+    fn optimizers(&mut self, modules: &[&str]) -> String {
+        if self.sequence < 2 {
+            return "  optimizer main = adam(lr = 1e-3) on all\n".into();
+        }
+        let mut text = String::new();
+        let names = &["one", "two", "three"][..self.sequence];
+        for (i, name) in names.iter().enumerate() {
+            // The first has the encoder, what is left over goes to the last.
+            let own: Vec<&str> = if i + 1 == names.len() { modules[i..].to_vec() } else { vec![modules[i]] };
+            let mut after = match i {
+                0 => String::new(),
+                2 if self.rng.percent(30) => " after one, two".into(),
+                2 if self.rng.percent(30) => " after one".into(),
+                _ => format!(" after {}", names[i - 1]),
+            };
+            if i > 0 && self.rng.percent(30) {
+                let seen = if after.contains("one") || names.len() < 3 { modules[0] } else { modules[1] };
+                after += &format!(" only {seen}");
+            }
+            let rule = self.rng.pick(&["sgd(lr = 0.3)", "sgd(lr = 0.2)", "adam(lr = 0.1)"]);
+            let _ = writeln!(text, "  optimizer {name} = {rule} on {}{after}", own.join(", "));
+        }
         text
     }
 
@@ -235,6 +271,12 @@ impl Writer {
             value = format!("{fold} {{ {value} }}");
         }
         let weight = self.rng.pick(&["1.0", "0.5", "0.2"]);
-        format!("loss l{} {weight} = {value}{clause}", self.losses)
+        let optimizer = match self.sequence {
+            3 if self.rng.percent(30) => " for three",
+            2.. if self.rng.percent(40) => " for two",
+            2.. if self.rng.percent(40) => " for one",
+            _ => "",
+        };
+        format!("loss l{} {weight}{optimizer} = {value}{clause}", self.losses)
     }
 }
