@@ -8,7 +8,7 @@ use compiler::lower::{Entry, LowerError, Options, lower};
 use support::{of_text, project};
 
 /// The line of `models/hamworld_s6.wm`.
-const LINE: &str = "memory m(z, a) -> [M] = mamba(layers = 2, width = 128, state = 16) reset first";
+const LINE: &str = "memory m(z, a) -> [M] = s6(layers = 2, width = 128, state = 16) reset first";
 
 /// Blocks of the user's own: two carries, one of them a matrix; and a memory that stacks another of the file.
 const OWN: &str = "
@@ -36,8 +36,15 @@ block two_deep(x: [I], width = 16) -> [M = width] {
 ";
 
 /// The memories of the prelude by name, as short as they can be.
-const PRELUDE: [&str; 5] =
-    ["none()", "mamba(layers = 1, width = 12, state = 3)", "mamba2()", "ssm(layers = 3)", "gru(width = 20)"];
+const PRELUDE: [&str; 7] = [
+    "none()",
+    "s6(layers = 1, width = 12, state = 3)",
+    "ssd()",
+    "mamba(layers = 1, width = 12, state = 3)",
+    "mamba2(width = 32, state = 5, channels = 16)",
+    "ssm(layers = 3)",
+    "gru(width = 20)",
+];
 
 fn swapped(memory: &str) {
     let text = std::fs::read_to_string(project("models/hamworld_s6.wm")).expect("a model");
@@ -74,7 +81,8 @@ fn the_list_is_whole() {
     let heads = text.split("\nblock ").skip(1).filter_map(|block| block.split_once('{')).map(|(head, _)| head);
     let carrying: Vec<&str> = heads.filter(|head| head.contains("carry ")).filter_map(|head| head.split('(').next()).collect();
     assert!(carrying.len() >= 4, "{carrying:?}");
-    for layer in carrying {
+    // A convolution is a part of Mamba's layers.
+    for layer in carrying.into_iter().filter(|layer| *layer != "conv_layer") {
         let memory = layer.trim_end_matches("_layer");
         assert!(PRELUDE.iter().any(|m| m.starts_with(&format!("{memory}("))), "`{layer}` belongs to no memory of the list");
     }

@@ -90,7 +90,7 @@ fn ppo() {
 /// Models made of things that go wrong easily.
 #[test]
 fn variants() {
-    for name in ["leapfrog", "rssm", "ensembles", "ranges", "orders", "mass", "contrast"] {
+    for name in ["leapfrog", "rssm", "ensembles", "ranges", "orders", "mass", "contrast", "mambas"] {
         let (model, file) = (format!("variants/{name}"), format!("variant_{name}"));
         agrees(&model, &file, Entry::TrainStep, true, 1e-9);
         agrees(&model, &file, Entry::TrainStep, false, 1e-4);

@@ -496,6 +496,66 @@ def mass(p, slow, d, draw, progress, sg):
     return losses, weights, {"d.out": torch.stack(w, 1), "s": torch.stack(s, 1), "ret": torch.stack(ret, 1)}, {}
 
 
+# ---- Mamba and Mamba-2 -------------------------------------------------------------------------------------------------------
+
+def over_time(p, path, x):
+    """A depthwise causal convolution of whole sequences: [B, T, channels]."""
+    weight, bias = p[f"{path}.weight"], p[f"{path}.bias"]
+    padded = F.pad(x.transpose(1, 2), (weight.shape[-1] - 1, 0))
+    return F.conv1d(padded, weight[:, None], bias, groups=len(weight)).transpose(1, 2)
+
+
+def rms(p, path, x):
+    return F.rms_norm(x, x.shape[-1:], p[f"{path}.scale"], eps=1e-5)
+
+
+def mamba(p, name, layers, x):
+    """Gu, Dao 2023: the block of `Mamba`, in the plain form of its recurrence, with pre-norms and the final norm."""
+    y = linear(p, f"{name}.lift", x)
+    for l in range(layers):
+        at = lambda which, y: linear(p, f"{name}.{l}.{which}", y)
+        norm = rms(p, f"{name}.{l}.norm", y)
+        u = F.silu(over_time(p, f"{name}.{l}.conv", at("v", norm)))
+        dt = softplus(at("dt", at("low", u)))
+        decay, b, c = -p[f"{name}.{l}.A_log"].exp(), at("B", u), at("C", u)
+        h, read = torch.zeros(*u.shape[::2], b.shape[-1]), []
+        for t in range(u.shape[1]):
+            h = torch.exp(dt[:, t, :, None] * decay) * h + (dt[:, t] * u[:, t])[..., None] * b[:, t, None, :]
+            read.append((h * c[:, t, None, :]).sum(-1))
+        read = torch.stack(read, 1) + p[f"{name}.{l}.skip"] * u
+        y = y + (read * F.silu(at("gate", norm))) @ p[f"{name}.{l}.out"].T
+    return rms(p, f"{name}.norm", y)
+
+
+def mamba2(p, name, layers, channels, x):
+    """Dao, Gu 2024: one group, the norm behind the gate."""
+    y = linear(p, f"{name}.lift", x)
+    for l in range(layers):
+        at = lambda which, y: linear(p, f"{name}.{l}.{which}", y)
+        norm = rms(p, f"{name}.{l}.norm", y)
+        wide = [F.silu(over_time(p, f"{name}.{l}.conv_{k}", at(k, norm))) for k in ("v", "B", "C")]
+        u, b, c = wide[0].unflatten(-1, (-1, channels)), wide[1], wide[2]
+        dt = softplus(at("dt", norm) + p[f"{name}.{l}.start"])
+        decay = -p[f"{name}.{l}.A_log"].exp()
+        # The closed form instead of the recurrence: every step reads all steps before it, faded by the decays between.
+        total = (dt * decay).cumsum(1)
+        fade = torch.exp(total[:, :, None] - total[:, None])
+        fade = fade * torch.ones(x.shape[1], x.shape[1]).tril()[None, :, :, None]
+        read = torch.einsum("btsg,btn,bsn,bsg,bsgp->btgp", fade, c, b, dt, u)
+        read = (read + p[f"{name}.{l}.skip"][:, None] * u).flatten(-2)
+        y = y + rms(p, f"{name}.{l}.tail", read * F.silu(at("gate", norm))) @ p[f"{name}.{l}.out"].T
+    return rms(p, f"{name}.norm", y)
+
+
+def mambas(p, slow, d, draw, progress, sg):
+    obs, a = d["obs"], d["a"]
+    m = mamba(p, "m", 2, torch.cat([obs[:, :-1], a], -1))
+    w = mamba2(p, "d", 2, 4, obs)
+    out = mlp(p, "out", m, w[:, :-1], act=tanh)
+    losses = {"next": sq(out - obs[:, 1:]).mean(), "size": (sq(m) + sq(w[:, :-1])).mean()}
+    return losses, {"next": 1, "size": 0.1}, {"m.out": m, "d.out": w}, {}
+
+
 # ---- samples against each other ----------------------------------------------------------------------------------------------
 
 def contrast(p, slow, d, draw, progress, sg):
@@ -542,6 +602,7 @@ CASES = {
     "orders": (orders, 6, 0.25, {"main": ""}, (), lambda v, T: {}, {}),
     "mass": (mass, 6, 0.25, {"main": ""}, ("q",), lambda v, T: {"s": v.open_unit(B, T - 1, 2, 4), "pick": v.subset(3, 2)}, {}),
     "contrast": (contrast, 5, 0.25, {"main": ""}, ("enc",), lambda v, T: {}, {}),
+    "mambas": (mambas, 8, 0.25, {"main": ""}, (), lambda v, T: {}, {}),
 }
 
 
