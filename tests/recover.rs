@@ -306,9 +306,9 @@ fn a_metric_of_a_rollout_may_be_nan() {
     let folder = tempfile::tempdir().unwrap();
     let text = fs::read_to_string("models/ppo.wm").unwrap();
     let (head, tail) = text.split_once("  loss policy").unwrap();
-    let head = head.replace(
-        "steps = 1024, epochs = 4, minibatch = 128) over [T = 1024]",
-        "steps = 64, epochs = 1, minibatch = 16) over [T = 64]",
+    let head = head.replace("rows = 64", "rows = 16").replace(
+        "steps = 2048, epochs = 10, minibatch = rows) over [T = 2048]",
+        "steps = 64, epochs = 1, minibatch = rows) over [T = 64]",
     );
     fs::write(
         folder.path().join("tiny.wm"),

@@ -13,7 +13,8 @@ B, T, O, A, DETER, S, N, U, H, BINS = 3, 5, 5, 2, 14, 3, 4, 9, 3, 21
 LAMBDA, FREE, ENTROPY, UNIMIX, TAU = 0.95, 1.0, 3e-4, 0.01, 0.02
 DISCOUNT = 1 - 1 / 333
 WEIGHTS = {"dyn": 1.0, "rep": 0.1, "rec": 1.0, "reward": 1.0, "cont": 1.0, "policy": 1.0, "value": 1.0, "repval": 0.3}
-LR, WARMUP, COUNT = 1e-4, 1000, 699
+LR, WARMUP, COUNT = 4e-5, 1000, 699
+BLOCKS = 2
 FEAT = DETER + S * N
 
 
@@ -28,12 +29,23 @@ def features(state):
     return torch.cat([h, s.flatten(-2)], -1)
 
 
+def gates(p, h, *inputs):
+    """Block by block: each sees its part of the state and all other inputs; one norm over all blocks."""
+    cut = lambda x: x.unflatten(-1, (BLOCKS, -1))
+    rest = torch.cat(inputs, -1)[..., None, :]
+    both = torch.cat([cut(h), rest.expand(*rest.shape[:-2], BLOCKS, -1)], -1)
+    hidden = torch.einsum("...gi,gvi->...gv", both, p["gates.weight"]).flatten(-2) + p["gates.bias"]
+    hidden = F.silu(F.rms_norm(hidden, hidden.shape[-1:], p["gates.scale"], eps=1e-4))
+    out = torch.einsum("...gv,grv->...gr", cut(hidden), p["gates.out"]).unflatten(-1, (3, -1))
+    return (out.transpose(-3, -2).flatten(-2) + p["gates.shift"].unflatten(-1, (3, -1))).unbind(-2)
+
+
 def recur(p, state, a):
-    """The next deterministic state: a GRU whose gates come from one hidden layer."""
+    """The next deterministic state: a GRU in blocks, whose gates come from one hidden layer."""
     h, s = state
     a = a / a.abs().clamp(min=1).detach()
     inputs = [F.silu(net(p, "from_h", h)), F.silu(net(p, "from_s", s.flatten(-2))), F.silu(net(p, "from_a", a))]
-    reset, cand, update = net(p, "gates", h, *inputs).chunk(3, -1)
+    reset, cand, update = gates(p, h, *inputs)
     cand = torch.tanh(torch.sigmoid(reset) * cand)
     update = torch.sigmoid(update - 1)
     return update * cand + (1 - update) * h
@@ -63,7 +75,8 @@ def draw_classes(logits, uniforms, sg):
 
 
 def actor(p, feat):
-    mean, std = net(p, "actor", feat).chunk(2, -1)
+    x = F.silu(net(p, "actor", feat))
+    mean, std = (F.linear(x, p[f"actor.{k}.weight"], p[f"actor.{k}.bias"]) for k in ("mean", "std"))
     return D.Independent(D.Normal(torch.tanh(mean), 0.1 + 0.9 * torch.sigmoid(std + 2)), 1)
 
 
@@ -104,21 +117,22 @@ def losses(p, slow, data, draw, scale, sg):
     live = torch.where(terminal, 0.0, DISCOUNT)
     counted = ~first[:, 1:]                       # step t is a transition
 
-    # World model.
+    # World model. The first observation only gives the others their past.
     h, po, s = filtered(p, obs, a, first, draw["s"], sg)
     pr = prior(p, h)
-    feat = features((h, s))
+    feat = features((h, s))[:, 1:]
     kl = lambda x, y: D.kl_divergence(classes(x), classes(y)).clamp(min=FREE)
     parts = {
-        "dyn": kl(sg(po), pr).mean(),
-        "rep": kl(po, sg(pr)).mean(),
-        "rec": (net(p, "decode", feat) - symlog(obs)).square().sum(-1).mean(),
-        "reward": reward(p, feat[:, 1:]).nll(r)[counted].mean(),
-        "cont": F.binary_cross_entropy_with_logits(cont(p, feat[:, 1:]), live, reduction="none")[counted].mean(),
+        "dyn": kl(sg(po), pr)[:, 1:].mean(),
+        "rep": kl(po, sg(pr))[:, 1:].mean(),
+        "rec": (net(p, "decode", feat) - symlog(obs[:, 1:])).square().sum(-1).mean(),
+        # Between episodes there is no reward and no end.
+        "reward": reward(p, feat).nll(r).mean(),
+        "cont": F.binary_cross_entropy_with_logits(cont(p, feat), live),
     }
 
-    # Imagination: H steps of the actor from every state.
-    g, us = [(sg(h), sg(s))], []
+    # Imagination: H steps of the actor from every state but the first.
+    g, us = [(sg(h)[:, 1:], sg(s)[:, 1:])], []
     ghs, gss = [], []
     for k in range(H):
         pi = actor(p, features(g[-1]))
@@ -151,15 +165,15 @@ def losses(p, slow, data, draw, scale, sg):
 
     # The critic on replayed rewards. An episode's last state has nothing but its imagined return to rest on.
     boot = ret[:, :, 0]
-    seen = [boot[:, T - 1]]
-    for t in reversed(range(T - 1)):
-        through = r[:, t] + live[:, t] * ((1 - LAMBDA) * boot[:, t + 1] + LAMBDA * seen[-1])
-        seen.append(torch.where(first[:, t + 1], boot[:, t], through))
+    seen = [boot[:, -1]]
+    for t in reversed(range(1, T - 1)):
+        through = r[:, t] + live[:, t] * ((1 - LAMBDA) * boot[:, t] + LAMBDA * seen[-1])
+        seen.append(torch.where(first[:, t + 1], boot[:, t - 1], through))
     seen = torch.stack(seen[::-1], 1)
     there = critic(p, feat[:, :-1])
     parts["repval"] = {
-        "ret": there.nll(sg(seen[:, :-1]))[counted].mean(),
-        "slow": there.nll(sg(critic(slow, feat[:, :-1]).mean()))[counted].mean(),
+        "ret": (there.nll(sg(seen[:, :-1])) * counted[:, 1:]).mean(),
+        "slow": (there.nll(sg(critic(slow, feat[:, :-1]).mean())) * counted[:, 1:]).mean(),
     }
     values = {
         "h": h, "po": po, "pr": pr, "s": s, "f.h": h, "f.s": s, "g.h": g[0], "g.s": g[1], "u": u, "gh": torch.stack(ghs, 2),
@@ -193,10 +207,13 @@ def parameters(v):
     rms = {"norm": "rms"}
     return (v.mlp("embed", [O, 11, 13, U], **rms, norm_out="rms") | v.mlp("from_h", [DETER, U], norm_out="rms")
             | v.mlp("from_s", [S * N, U], norm_out="rms") | v.mlp("from_a", [A, U], norm_out="rms")
-            | v.mlp("gates", [DETER + 3 * U, 15, 3 * DETER], **rms, gain=1.5) | v.mlp("post", [DETER + U, 11, S * N], **rms, gain=2.0)
+            | {"gates.weight": v.normal(BLOCKS, DETER // BLOCKS, DETER // BLOCKS + 3 * U, scale=0.2),
+               "gates.bias": v.normal(DETER, scale=0.1), "gates.scale": v.normal(DETER, scale=0.1, mean=1.0),
+               "gates.out": v.normal(BLOCKS, 3 * DETER // BLOCKS, DETER // BLOCKS, scale=0.5),
+               "gates.shift": v.normal(3 * DETER, scale=0.1)} | v.mlp("post", [DETER + U, 11, S * N], **rms, gain=2.0)
             | v.mlp("prior", [DETER, 11, 10, S * N], **rms, gain=2.0) | v.mlp("decode", [FEAT, 12, 11, 10, O], **rms)
             | v.mlp("reward", [FEAT, 12, BINS], **rms, gain=0.7) | v.mlp("cont", [FEAT, 12, 1], **rms)
-            | v.mlp("actor", [FEAT, 12, 11, 10, 2 * A], **rms) | v.mlp("critic", [FEAT, 12, 11, 10, BINS], **rms, gain=0.7))
+            | v.mlp("actor", [FEAT, 12, 11, 10], **rms, norm_out="rms") | v.linear("actor.mean", A, 10) | v.linear("actor.std", A, 10) | v.mlp("critic", [FEAT, 12, 11, 10, BINS], **rms, gain=0.7))
 
 
 def main():
@@ -217,7 +234,7 @@ def main():
         "terminal": flag([0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]),
     }
     data["r"][0, 1] = 200.0                       # beyond the outermost bin, symexp(5) = 147
-    draw = {"s": v.open_unit(B, T, S, N), "u": v.normal(B, T, H, A), "gs": v.open_unit(B, T, H, S, N)}
+    draw = {"s": v.open_unit(B, T, S, N), "u": v.normal(B, T - 1, H, A), "gs": v.open_unit(B, T - 1, H, S, N)}
     scale = Values.exact(2.5)
     slots = v.slots(p)
 
@@ -242,8 +259,8 @@ def main():
     inputs |= {"running.R": scale, "progress": torch.tensor(0.5), "count.main": torch.tensor(COUNT + 1)}
     out |= {"objective.main": objective, "next.running.R": new_scale} | under("grad", grads) | under("value", values)
     out |= under("next.param", after) | under("next.slot.main", after_slots) | under("next.slow", slow_step(slow, after, TAU))
-    t, short, long, next_ = [0, T], [0, H], [0, H + 1], [1, H + 1]
-    save("dreamerv3", inputs, out, {k: [t] for k in ("h", "po", "pr", "s", "f")} | {k: [t, short] for k in ("u", "aim", "adv", "ret")}
+    t, short, long, next_ = [1, T], [0, H], [0, H + 1], [1, H + 1]
+    save("dreamerv3", inputs, out, {k: [[0, T]] for k in ("h", "po", "pr", "s", "f")} | {"seen": [[1, T - 1]]} | {k: [t, short] for k in ("u", "aim", "adv", "ret")}
          | {k: [t, long] for k in ("g", "c", "val", "w")} | {k: [t, next_] for k in ("gh", "gs")})
 
     with torch.no_grad():

@@ -10,8 +10,8 @@ from common import Values, adam_step, check_differences, gradients, losses_and_o
 
 T, O, A = 12, 5, 2
 GAMMA, LAMBDA, EPS = 0.99, 0.95, 0.2
-WEIGHTS = {"policy": 1.0, "value": 0.5, "entropy": 0.001}
-LR, CLIP, COUNT = 2e-4, 0.5, 9
+WEIGHTS = {"policy": 1.0, "value": 0.5}
+LR, CLIP, COUNT, PROGRESS = 3e-4, 0.5, 9, 0.5
 
 
 def policy(p, obs):
@@ -22,12 +22,22 @@ def value(p, obs):
     return mlp(p, "vf", obs, act=torch.tanh)[..., 0]
 
 
-def recorded(p, data):
-    """What is computed once, by the policy and the value that collected the rollout."""
+def spread(mean, power):
+    return torch.sqrt((power - mean**2).clamp(min=0) + 1e-8)
+
+
+def recorded(p, data, running):
+    """What is computed once, by the policy and the value that collected the rollout, with the statistics of then."""
     obs, a, r, first, terminal = (data[k] for k in ("obs", "a", "r", "first", "terminal"))
-    v = value(p, obs)
+    x = ((obs - running["mu"]) / spread(running["mu"], running["power"])).clamp(-10, 10)
+    assert (x.abs() == 10).any() and (x.abs() < 10).float().mean() > 0.5
+    gained = []
+    for t in range(T):
+        gained.append(r[t] + (0.0 if first[t] or t == 0 else GAMMA * gained[-1]))
+    reward = (r / spread(running["drift"], running["swing"])).clamp(-10, 10)
+    v = value(p, x)
     c = GAMMA * (~terminal).to(v.dtype)
-    delta = r + c * v[1:] - v[:-1]
+    delta = reward + c * v[1:] - v[:-1]
 
     # Episode by episode, in the sum form: adv[t] = sum_l (product of c lambda) delta[t + l].
     adv = torch.zeros(T + 1)
@@ -38,29 +48,28 @@ def recorded(p, data):
             for l in range(t, end - 1):
                 adv[t] += weight * delta[l]
                 weight *= c[l] * LAMBDA
-    # Over the transitions of the whole rollout: the two steps between episodes do not count.
     moved = ~first[1:]
-    gain = torch.zeros(T)
-    gain[moved] = (adv[:T][moved] - adv[:T][moved].mean()) / (adv[:T][moved].std(correction=1) + 1e-8)
     return {
-        "moved": moved, "logp0": policy(p, obs[:T]).log_prob(a), "v": v, "c": c, "delta": delta, "adv": adv, "gain": gain,
-        "ret": adv[:T] + v[:T],
+        "moved": moved, "raw": obs[:T], "gained": torch.stack(gained), "x": x, "gain": reward, "logp0": policy(p, x[:T]).log_prob(a),
+        "v": v, "c": c, "delta": delta, "adv": adv, "ret": adv[:T] + v[:T],
     }
 
 
-def losses(p, obs, a, record):
+def losses(p, a, record):
     """Of a minibatch of steps; what is no transition does not count."""
-    moved = record["moved"]
-    pi = policy(p, obs)
+    moved, old, adv = record["moved"], record["v"], record["adv"]
+    pi = policy(p, record["x"])
     ratio = (pi.log_prob(a) - record["logp0"]).exp()
-    gain = record["gain"]
+    edge = torch.zeros(len(a))
+    edge[moved] = (adv[moved] - adv[moved].mean()) / (adv[moved].std(correction=1) + 1e-8)
+    now = value(p, record["x"])
+    near = old + (now - old).clamp(-EPS, EPS)
     parts = {
-        "policy": -torch.minimum(ratio * gain, ratio.clamp(1 - EPS, 1 + EPS) * gain)[moved].mean(),
-        "value": ((value(p, obs) - record["ret"]) ** 2)[moved].mean(),
-        "entropy": -pi.entropy()[moved].mean(),
+        "policy": -torch.minimum(ratio * edge, ratio.clamp(1 - EPS, 1 + EPS) * edge)[moved].mean(),
+        "value": 0.5 * torch.maximum((now - record["ret"]) ** 2, (near - record["ret"]) ** 2)[moved].mean(),
     }
     kl = (ratio - 1 - ratio.log())[moved].mean()
-    return parts, ratio, kl
+    return parts, {"ratio": ratio, "edge": edge, "vf1": now, "near": near}, kl
 
 
 def main():
@@ -75,38 +84,54 @@ def main():
         "obs": v.normal(T + 1, O), "a": v.normal(T, A, scale=0.8) * moved[:, None], "r": v.normal(T) * moved, "first": first,
         "terminal": terminal,
     }
+    # Statistics of a hundred rows before, with one observation of hardly any spread.
+    running = {
+        "seen": torch.tensor(100.0), "mu": v.normal(O, scale=0.3), "drift": Values.exact(0.25), "swing": Values.exact(0.5),
+    }
+    running["power"] = Values.exact((running["mu"] ** 2 + torch.tensor([1.0, 0.5, 2.0, 0.001, 1.5])).numpy())
     with torch.no_grad():
-        record = recorded(p, data)
-    save("ppo_record", under("param", p) | under("data", data), under("record", record),
-         {k: [[0, T + 1]] if k in ("v", "adv") else [[0, T]] for k in record})
+        record = recorded(p, data, running)
+    save("ppo_record", under("param", p) | under("data", data) | under("running", running),
+         # A record has its base cases too: `gained[-1]`, `adv[T]`.
+         under("record", record | {"gained": torch.cat([torch.zeros(1), record["gained"]])}),
+         {"gained": [[-1, T]]} | {k: [[0, T + 1]] if k in ("v", "adv", "x") else [[0, T]] for k in record if k != "gained"})
 
     # A later epoch: the policy has moved, and seven of the twelve steps are the minibatch.
     p = v.nearby(p, scale=0.15)
     places = torch.tensor([7, 0, 4, 11, 2, 6, 8])
-    batch = {"obs": data["obs"][places], "a": data["a"][places]}
+    a = data["a"][places]
     rounded = {k: record[k][places] if record[k].dtype == torch.bool else Values.exact(record[k][places].numpy())
-               for k in ("moved", "logp0", "gain", "ret")}
+               for k in ("moved", "raw", "gained", "x", "logp0", "v", "adv", "ret")}
     slots = v.slots(p)
 
     for x in p.values():
         x.requires_grad_()
-    parts, ratio, kl = losses(p, **batch, record=rounded)
+    parts, values, kl = losses(p, a, rounded)
+    ratio, gain = values["ratio"], values["edge"]
     out, objective = losses_and_objective(parts, WEIGHTS)
     grads = gradients(objective, p)
-    after, after_slots = adam_step(p, grads, slots, COUNT, LR, eps=1e-5, clip=CLIP)
-    again = lambda moved: losses_and_objective(losses(moved, **batch, record=rounded)[0], WEIGHTS)[1]
+    after, after_slots = adam_step(p, grads, slots, COUNT, LR * (1 - PROGRESS), eps=1e-5, clip=CLIP)
+    again = lambda moved: losses_and_objective(losses(moved, a, rounded)[0], WEIGHTS)[1]
     norm = torch.sqrt(sum(g.square().sum() for g in grads.values())).item()
     print("  differences:", check_differences(again, p, grads), f"norm {norm:.3f}, ratios", [round(x, 3) for x in ratio.tolist()],
-          "gains", [round(x, 2) for x in rounded["gain"].tolist()])
-    counted, gain = rounded["moved"], rounded["gain"]
+          "advantages", [round(x, 2) for x in gain.tolist()])
+    counted = rounded["moved"]
+    assert (values["near"] != values["vf1"]).any() and (values["near"] == values["vf1"]).any(), "no value is clipped"
     assert norm > CLIP
     assert (counted & (ratio > 1.2) & (gain > 0)).any() and (counted & (ratio < 0.8) & (gain < 0)).any(), "nothing is clipped"
     assert (counted & (ratio > 1.2) & (gain < 0)).any() and not counted.all()
 
-    inputs = under("param", p) | under("data", batch) | under("record", rounded) | under("slot.main", slots)
-    inputs |= {"progress": torch.tensor(0.5), "count.main": torch.tensor(COUNT + 1)}
-    out |= {"objective.main": objective, "value.ratio": ratio, "metric.kl": kl} | under("grad", grads)
+    inputs = under("param", p) | under("data", {"a": a}) | under("record", rounded) | under("slot.main", slots)
+    inputs |= {"progress": torch.tensor(PROGRESS), "count.main": torch.tensor(COUNT + 1)} | under("running", running)
+    out |= {"objective.main": objective, "metric.kl": kl} | under("value", values) | under("grad", grads)
     out |= under("next.param", after) | under("next.slot.main", after_slots)
+    # The statistics are renewed by the rows of the minibatch.
+    seen = running["seen"] + len(places)
+    blend = lambda name, x: running[name] + (x.mean(0) - running[name]) * len(places) / seen
+    out |= under("next.running", {
+        "seen": seen, "mu": blend("mu", rounded["raw"]), "power": blend("power", rounded["raw"] ** 2),
+        "drift": blend("drift", rounded["gained"]), "swing": blend("swing", rounded["gained"] ** 2),
+    })
     save("ppo", inputs, out)
 
 

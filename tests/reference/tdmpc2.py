@@ -118,7 +118,7 @@ def act_one(p, obs, last, draw):
             x = dynamics(p, x, pool[:, k])
         end = policy(p, x).draw(draw["plan.try.b"][i])[0]
         q = torch.stack([critic(p, e, x, end).mean() for e in range(E)], -1)
-        score = score + GAMMA**H * q[:, draw["act.duo"]].mean(-1)
+        score = score + GAMMA**H * q[:, draw["plan.try.duo"][i]].mean(-1)
 
         best = score.topk(ELITES).indices
         w = (score[best] / 2).softmax(0)
@@ -186,13 +186,16 @@ def main():
 
     for x in p.values():
         x.requires_grad_()
-    sg = Stop()
-    parts, values, new_scale = losses(p, slow, data, draw, scale, sg)
+    values = losses(p, slow, data, draw, scale, Stop())[1]
     out, grads, after, after_slots = {}, {}, {}, {}
     for name, own, step in [
         ("world", world, dict(clip=CLIP, scale=lambda path: 0.3 if path.startswith("encoder.") else 1.0)),
         ("actor", actor, dict(clip=CLIP, eps=1e-5)),
     ]:
+        # The world first. The policy asks its new critics; the latents that it asks about are those of before.
+        now = {k: (after[k].detach() if k in after and k.startswith("q.") else x) for k, x in p.items()}
+        sg = Stop()
+        parts, _, new_scale = losses(now, slow, data, draw, scale, sg)
         mine = {k: x for k, x in parts.items() if (k == "policy") == (name == "actor")}
         named, objective = losses_and_objective(mine, WEIGHTS)
         out |= named | {f"objective.{name}": objective}
@@ -204,8 +207,8 @@ def main():
 
         def again(moved):
             sg.replay()
-            now = losses({**p, **moved}, slow, data, draw, scale, sg)[0]
-            return sum(WEIGHTS[k] * now[k] for k in mine)
+            there = losses({**now, **moved}, slow, data, draw, scale, sg)[0]
+            return sum(WEIGHTS[k] * there[k] for k in mine)
         norm = torch.sqrt(sum(g.square().sum() for g in found.values())).item()
         print(f"  differences: {name}", check_differences(again, own, found), f"norm {norm:.3f}")
 
@@ -222,7 +225,7 @@ def main():
         draw = {
             "plan.own.guess": v.normal(ENVS, PRIOR, H + 1, A), "plan.noise": v.normal(ENVS, ROUNDS, GAUSS, H, A),
             "plan.try.b": v.normal(ENVS, ROUNDS, GAUSS + PRIOR, A),
-            "act.duo": torch.stack([v.subset(E, 2) for _ in range(ENVS)]),
+            "plan.try.duo": torch.stack([torch.stack([v.subset(E, 2) for _ in range(ROUNDS)]) for _ in range(ENVS)]),
             "act.found": v.open_unit(ENVS, ELITES), "act.train": v.normal(ENVS, A),
         }
         obs, last = v.normal(ENVS, O), v.uniform(ENVS, H, A, low=-1, high=1)

@@ -17,7 +17,7 @@ pub(crate) fn starter() -> Config {
 pub(crate) fn ppo() -> Config {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
     let text = std::fs::read_to_string(folder.join("ppo.wm")).unwrap();
-    let text = text.replace("1024", "32").replace("minibatch = 128", "minibatch = 8").replace("[128, 128]", "[8]");
+    let text = text.replace("2048", "32").replace("rows = 64", "rows = 8").replace("[64, 64]", "[8]");
     config(&text, "cartpole_swingup", &[], &[("steps", "100"), ("length", "15"), ("eval_every", "60")])
 }
 
