@@ -450,7 +450,14 @@ block leaky(x: [I], width = 16) carry h: [D = width] = zeros([D]) -> [D] {
 #[test]
 fn any_memory_fits() {
     let memories = ["none()", "gru(width = 24)", "gru(layers = 2, width = 16)", "mamba(layers = 1, width = 32, state = 4)"];
-    let more = ["s6(layers = 2)", "ssd(width = 32)", "mamba2(layers = 1, width = 32)", "ssm(layers = 2, width = 32)", "leaky()", "leaky(width = 48)"];
+    let more = [
+        "s6(layers = 2)",
+        "ssd(width = 32)",
+        "mamba2(layers = 1, width = 32)",
+        "ssm(layers = 2, width = 32)",
+        "leaky()",
+        "leaky(width = 48)",
+    ];
     let folder = Folder::with(&[("tasks.wm", include_str!("../models/tasks.wm"))]);
     for text in [include_str!("../models/hamworld_s6.wm"), include_str!("../src/starter.wm")] {
         let line = text.lines().find(|line| line.starts_with("  memory ")).unwrap();

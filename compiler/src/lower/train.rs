@@ -92,8 +92,7 @@ impl Lower<'_> {
         for o in order {
             let optimizer = &self.model.optimizers[o];
             let span = optimizer.span;
-            let own: Vec<ValueId> =
-                terms.iter().filter(|(only, _)| only.is_none_or(|x| x == o)).map(|(_, term)| *term).collect();
+            let own: Vec<ValueId> = terms.iter().filter(|(only, _)| only.is_none_or(|x| x == o)).map(|(_, term)| *term).collect();
             if sequential {
                 self.see(&mut again, o, &updated)?;
                 for (_, name, value) in later.iter().filter(|(of, ..)| *of == o) {

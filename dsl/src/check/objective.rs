@@ -382,8 +382,7 @@ impl<'a> Ctx<'a> {
             }
             for name in &o.only {
                 let Some(module) = self.module_to_train(name) else { continue };
-                let params: Vec<ParamId> =
-                    self.modules[module].params.iter().copied().filter(|p| trained.contains(p)).collect();
+                let params: Vec<ParamId> = self.modules[module].params.iter().copied().filter(|p| trained.contains(p)).collect();
                 if params.is_empty() && !trained.is_empty() {
                     let listed = super::listed(before.iter().map(|b| optimizers[*b].name.as_str()).collect::<Vec<_>>());
                     self.report(

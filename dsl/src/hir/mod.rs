@@ -387,7 +387,8 @@ impl Model {
     /// The optimisers as they step: in the order of the text, each after those that it waits for. A circle is left out.
     pub fn optimizers_in_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = Vec::new();
-        let ready = |order: &[usize], i: &usize| !order.contains(i) && self.optimizers[*i].after.iter().all(|o| order.contains(o));
+        let ready =
+            |order: &[usize], i: &usize| !order.contains(i) && self.optimizers[*i].after.iter().all(|o| order.contains(o));
         while let Some(next) = (0..self.optimizers.len()).find(|i| ready(&order, i)) {
             order.push(next);
         }

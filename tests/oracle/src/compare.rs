@@ -189,7 +189,9 @@ fn train(file: &dsl::ast::File, model: &dsl::hir::Model, seed: u64, params: &Ten
     let mut gradients: Vec<(&str, f64, f64, f64)> = Vec::new();
     let mut told = BTreeSet::new();
     for step in &sequence {
-        set_weights(&oracle, params, &directions, |path| step.sees.contains(path).then(|| have.get(&format!("next.param.{path}"))));
+        set_weights(&oracle, params, &directions, |path| {
+            step.sees.contains(path).then(|| have.get(&format!("next.param.{path}")))
+        });
         let objective = losses(&oracle, batch, &have, step.name, &mut told, report).map_err(said)?;
         let own = step.trains.iter().filter_map(|path| have.get(&format!("grad.{path}")));
         // The rule's own bound on the norm of all gradients.

@@ -458,7 +458,8 @@ fn running_values_among_optimisers() {
   loss b 0.5 for value = reward(z[t])^2 * sum(late) + sq(x[t]) + energy(z[t].q, z[t].p) + sum e in E { heads(z[t].q)[e] }
   loss c 0.5 for last  = sq(shift - late) * sq(x[t])
   loss n 0.0           = sq(z2[t].q)";
-    let optimizers =
-        format!("{WORLD}  optimizer value = sgd(lr = 0.2) on energy, reward, heads after world\n  optimizer last = sgd(lr = 0.2) on shift\n");
+    let optimizers = format!(
+        "{WORLD}  optimizer value = sgd(lr = 0.2) on energy, reward, heads after world\n  optimizer last = sgd(lr = 0.2) on shift\n"
+    );
     agrees(&sequential(members, &optimizers));
 }
