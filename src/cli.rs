@@ -13,7 +13,9 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use compiler::backend::cube::Numerics;
 use compiler::kernel::fuse::Level;
-pub(crate) use runs::{Diagnose, Doctor, Eval, Experiment, Plan, Plot, ReportPage, Rollout, Runs, Tasks, TasksCommand, Train};
+pub(crate) use runs::{
+    Diagnose, Doctor, Eval, Experiment, Export, Plan, Plot, ReportPage, Rollout, Runs, Tasks, TasksCommand, Train,
+};
 pub(crate) use shared::{Chosen, Computed, Episodes, ModelFile, Place, Roots, Sizes};
 use shared::{level, level_named, size, threads};
 
@@ -72,6 +74,7 @@ pub(crate) enum Command {
     Rollout(Rollout),
     Diagnose(Diagnose),
     Experiment(Experiment),
+    Export(Export),
     Runs(Runs),
     Plot(Plot),
     Report(ReportPage),

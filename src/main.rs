@@ -15,6 +15,7 @@ mod results;
 mod show;
 mod tensors;
 mod train;
+mod weights;
 
 use std::process::ExitCode;
 

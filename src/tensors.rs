@@ -127,18 +127,32 @@ pub(crate) fn own_map(path: &Path) -> Result<Option<String>, TensorError> {
     Ok(header.metadata().as_ref().and_then(|m| m.get("wmc.map").cloned()))
 }
 
+/// The text of a name map.
+pub(crate) fn map_text(path: &Path) -> Result<String, TensorError> {
+    std::fs::read_to_string(path).map_err(|e| TensorError::Read { path: path.display().to_string(), reason: e.to_string() })
+}
+
+fn parsed(map: &str, shown: &str) -> Result<BTreeMap<String, Place>, TensorError> {
+    serde_json::from_str(map).map_err(|e| TensorError::Map { path: shown.to_string(), reason: e.to_string() })
+}
+
+/// Our names in a map, each with the name that it has in the file.
+pub(crate) fn sources(map: &str, shown: &str) -> Result<Vec<(String, String)>, TensorError> {
+    let theirs = |place| match place {
+        Place::Name(tensor) | Place::Part { tensor, .. } => tensor,
+    };
+    Ok(parsed(map, shown)?.into_iter().map(|(ours, place)| (ours, theirs(place))).collect())
+}
+
 /// Renames, cuts and transposes tensors as the map in a file says.
 pub(crate) fn mapped(tensors: &Tensors, path: &Path, known: &BTreeSet<String>) -> Result<Tensors, TensorError> {
-    let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| TensorError::Read { path: shown.clone(), reason: e.to_string() })?;
-    mapped_by(tensors, &text, &shown, known)
+    mapped_by(tensors, &map_text(path)?, &path.display().to_string(), known)
 }
 
 /// Renames, cuts and transposes tensors as a map says. Of those that the map does not mention, the ones that have a name
 /// of the model's stay, and the others are dropped.
 pub(crate) fn mapped_by(tensors: &Tensors, map: &str, shown: &str, known: &BTreeSet<String>) -> Result<Tensors, TensorError> {
-    let map: BTreeMap<String, Place> =
-        serde_json::from_str(map).map_err(|e| TensorError::Map { path: shown.to_string(), reason: e.to_string() })?;
+    let map = parsed(map, shown)?;
     let mut out: Tensors = tensors.iter().filter(|(n, _)| known.contains(*n)).map(|(n, t)| (n.clone(), t.clone())).collect();
     for (name, place) in map {
         let (wanted, rows, cols, transpose, shape) = match place {

@@ -126,6 +126,7 @@ fn help_tells_the_exit_codes_and_has_examples() {
         "explain",
         "train",
         "eval",
+        "export",
         "plan",
         "rollout",
         "runs",

@@ -52,6 +52,9 @@ pub struct Manifest {
     /// Sums of losses for the next line of the log.
     #[serde(default)]
     pub means: Means,
+    /// It has what acting needs, and no training can go on from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exported: bool,
 }
 
 /// Writes a checkpoint into a folder of them. Then removes older ones, but not the newest `keep` and not the best.
@@ -157,7 +160,11 @@ fn write_files(draft: &Path, manifest: &Manifest, snapshot: &Snapshot) -> Result
     let environment = &snapshot.environment;
     world.push(Numbers { name: "environment".into(), shape: vec![environment.len()], data: Data::F64(environment) });
     let mut sums = String::new();
-    for (name, bytes) in [(MANIFEST, json), (LEARNT, serialize(draft, &learnt)?), (WORLD, serialize(draft, &world)?)] {
+    let mut files = vec![(MANIFEST, json), (LEARNT, serialize(draft, &learnt)?)];
+    if !manifest.exported {
+        files.push((WORLD, serialize(draft, &world)?));
+    }
+    for (name, bytes) in files {
         let _ = writeln!(sums, "{}  {name}", sha256(&bytes));
         disk::write_synced(&draft.join(name), &bytes)?;
     }
@@ -240,6 +247,16 @@ pub fn read(place: &Path, model: &str) -> Result<(Manifest, Snapshot), Error> {
     Ok((manifest, snapshot))
 }
 
+/// Writes a checkpoint with what acting needs alone: parameters, slow copies, running statistics. Gives how many numbers that is.
+pub fn export(folder: &Path, manifest: &Manifest, snapshot: &Snapshot, log: u64) -> Result<usize, Error> {
+    let is_needed = |name: &str| ["param.", "slow.", "running."].iter().any(|kind| name.starts_with(kind));
+    let learnt: State = snapshot.learnt.iter().filter(|(n, _)| is_needed(n)).map(|(n, t)| (n.clone(), t.clone())).collect();
+    let numbers = learnt.values().map(|tensor| tensor.data.len()).sum();
+    let manifest = Manifest { exported: true, log, seen: 0, means: Means::default(), ..manifest.clone() };
+    write(folder, &manifest, &Snapshot::of(snapshot.counters.clone(), learnt), KEEP)?;
+    Ok(numbers)
+}
+
 /// The bytes of a file, if they have the checksum that was written with them.
 fn checked(place: &Path, name: &str) -> Result<Vec<u8>, Error> {
     let (sums, bytes) = (disk::read(&place.join(SUMS))?, disk::read(&place.join(name))?);
@@ -277,9 +294,8 @@ fn read_any(place: &Path, model: &str) -> Result<(Manifest, Snapshot), Error> {
         return Err(Error::damaged(place, "it was made by another model, for another task or with other sizes"));
     }
     let bad = |e: safetensors::SafeTensorError| Error::damaged(place, e);
-    let (learnt, world) = (checked(place, LEARNT)?, checked(place, WORLD)?);
+    let learnt = checked(place, LEARNT)?;
     let learnt = SafeTensors::deserialize(&learnt).map_err(bad)?;
-    let world = SafeTensors::deserialize(&world).map_err(bad)?;
     let numbers = |file: &SafeTensors<'_>, name: &str, dtype: Dtype| -> Result<Vec<u8>, Error> {
         let tensor = file.tensor(name).map_err(bad)?;
         if tensor.dtype() != dtype {
@@ -296,9 +312,16 @@ fn read_any(place: &Path, model: &str) -> Result<(Manifest, Snapshot), Error> {
         };
         tensors.map(tensor).collect()
     };
+    let counters = manifest.counters.clone();
+    let learnt = state(&learnt, &|_| true)?;
+    if manifest.exported {
+        return Ok((manifest, Snapshot::of(counters, learnt)));
+    }
+    let world = checked(place, WORLD)?;
+    let world = SafeTensors::deserialize(&world).map_err(bad)?;
     let snapshot = Snapshot {
-        counters: manifest.counters.clone(),
-        learnt: state(&learnt, &|_| true)?,
+        counters,
+        learnt,
         memory: state(&world, &|name| name.starts_with("carry."))?,
         environment: each(&numbers(&world, "environment", Dtype::F64)?, f64::from_le_bytes),
         experience: Stored {
@@ -326,5 +349,6 @@ pub fn manifest(snapshot: &Snapshot, model: &str, instruction_set: &str, log: u6
         seen: snapshot.experience.total,
         seconds: 0.0,
         means: Means::default(),
+        exported: false,
     }
 }

@@ -11,7 +11,7 @@ use crate::disk;
 use crate::events::Events;
 use crate::train::{Counters, Evaluation, area};
 
-const LOG: &str = "log.jsonl";
+pub(crate) const LOG: &str = "log.jsonl";
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -20,7 +20,7 @@ use crate::Error;
 use crate::checkpoint::{self, Manifest, sha256};
 use crate::disk;
 use crate::policy::Policy;
-use crate::records::{Line, Log};
+use crate::records::{LOG, Line, Log};
 use crate::tasks::mujoco::described;
 use crate::train::{Config, Snapshot};
 
@@ -44,6 +44,9 @@ pub struct Identity {
     pub dims: Vec<(String, u64)>,
     pub set: Vec<(String, String)>,
     pub seed: u64,
+    /// The hash of the parameters that it started with, where they came from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 /// When and how a run was started or resumed. Nothing that is computed depends on it.
@@ -115,7 +118,7 @@ impl Identity {
     pub fn new(file: &str, config: &Config, dims: Vec<(String, u64)>, set: Vec<(String, String)>) -> Identity {
         let (model, task) = (config.model.name.clone(), config.task.clone());
         let protocol = Some(config.protocol.clone());
-        Identity { file: file.into(), model, text: String::new(), task, protocol, dims, set, seed: config.seed }
+        Identity { file: file.into(), model, text: String::new(), task, protocol, dims, set, seed: config.seed, from: None }
     }
 }
 
@@ -234,10 +237,42 @@ impl Run {
         Ok(Run { folder, identity, starts, fingerprint, config, sources, chosen: None })
     }
 
+    /// Writes a folder that opens like this run and has what acting needs alone: the model, the evaluations, and of a checkpoint the
+    /// parameters, slow copies and running statistics. It names neither this machine nor its folders: `command` is what starts such a
+    /// run. Gives how many numbers it keeps.
+    pub fn export(&self, folder: &Path, manifest: &Manifest, snapshot: &Snapshot, command: &str) -> Result<usize, Error> {
+        let model = folder.join("model");
+        fs::create_dir_all(folder.join("checkpoints")).map_err(|e| Error::file(folder, e))?;
+        fs::create_dir_all(&model).map_err(|e| Error::file(&model, e))?;
+        let from = self.folder.join("model");
+        for entry in fs::read_dir(&from).map_err(|e| Error::file(&from, e))? {
+            let entry = entry.map_err(|e| Error::file(&from, e))?;
+            disk::write_synced(&model.join(entry.file_name()), &disk::read(&entry.path())?)?;
+        }
+        let mut log = String::new();
+        for line in self.log()?.0 {
+            if let Line::Evaluation { evaluation, .. } = &line
+                && evaluation.step <= manifest.counters.step
+            {
+                log += &(serde_json::to_string(&line).map_err(|e| Error::file(folder, e))? + "\n");
+            }
+        }
+        disk::write_synced(&folder.join(LOG), log.as_bytes())?;
+        let numbers = checkpoint::export(&folder.join("checkpoints"), manifest, snapshot, log.len() as u64)?;
+        let start = |start: &Start| Start { host: String::new(), command: command.into(), ..start.clone() };
+        // Last, so that a folder with a run.json is whole.
+        Run::record(folder, &self.identity, &self.starts.iter().map(start).collect::<Vec<_>>())?;
+        Ok(numbers)
+    }
+
     fn write(&self) -> Result<(), Error> {
-        let path = self.folder.join(RUN);
+        Run::record(&self.folder, &self.identity, &self.starts)
+    }
+
+    fn record(folder: &Path, identity: &Identity, starts: &[Start]) -> Result<(), Error> {
+        let path = folder.join(RUN);
         let fail = |e: serde_json::Error| Error::file(&path, e);
-        let (identity, starts) = (self.identity.clone(), self.starts.clone());
+        let (identity, starts) = (identity.clone(), starts.to_vec());
         let fingerprint = fingerprint_of(&serde_json::to_value(&identity).map_err(fail)?);
         let record = Record { format: FORMAT, fingerprint, identity, starts };
         disk::replace(&path, (serde_json::to_string_pretty(&record).map_err(fail)? + "\n").as_bytes())

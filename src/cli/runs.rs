@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use super::{Chosen, Computed, Episodes, Place};
 
@@ -20,7 +20,8 @@ Examples:
   wmc train models/hamworld.wm --device auto               on a graphics processor, where there is one
   wmc train --resume runs/long                             go on
   wmc train --resume runs/long --set steps=40000           go on for longer
-  wmc train models/hamworld.wm --until 10000               the first tenth of it; `--resume` goes on")]
+  wmc train models/hamworld.wm --until 10000               the first tenth of it; `--resume` goes on
+  wmc train models/hamworld.wm --task reacher-easy --from theirs.safetensors --map names.json")]
 pub(crate) struct Train {
     /// The `.wm` file; not with `--resume`
     #[arg(value_name = "FILE", required_unless_present = "resume", conflicts_with = "resume")]
@@ -44,6 +45,18 @@ pub(crate) struct Train {
     /// Go on with a run from its last checkpoint
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<PathBuf>,
+
+    /// Start with the parameters of a file
+    #[arg(long, value_name = "FILE.safetensors", conflicts_with = "resume")]
+    pub(crate) from: Option<PathBuf>,
+
+    /// A JSON map from our names to those of `--from`: {"param.core.0.weight": "net.0.weight"}
+    #[arg(long, value_name = "NAMES.json", requires = "from")]
+    pub(crate) map: Option<PathBuf>,
+
+    /// Parameters that `--from` does not have keep their initial values
+    #[arg(long, requires = "from")]
+    pub(crate) keep_initial: bool,
 
     /// Change a setting of `train` or of the task: `--set steps=20000`, `--set repeat=2`, `--set reward=sum`
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
@@ -106,15 +119,32 @@ pub(crate) struct Eval {
 /// remembers is carried from line to line. A line that is no observation is answered by `{"error": ".."}` and forgotten; the command
 /// then ends with exit code 2.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("source").args(["artefact", "params"])))]
 #[command(after_help = "\
 Examples:
   wmc plan runs/hamworld_small-cartpole_swingup-7 --obs 0,-1,0,0,0
   robot | wmc plan runs/hamworld_small-cartpole_swingup-7 --stream | robot-motors
-  wmc plan runs/RUN/checkpoints/000000005000 --artefact hamworld-cartpole_swingup.wmx --stream")]
+  wmc plan runs/RUN/checkpoints/000000005000 --artefact hamworld-cartpole_swingup.wmx --stream
+  wmc plan models/hamworld.wm --task reacher-easy --params theirs.safetensors --map names.json --obs 0,0,0.1,0,0,0")]
 pub(crate) struct Plan {
-    /// The folder of a run; with `--artefact`, of a checkpoint
+    /// The folder of a run; with `--artefact`, of a checkpoint; with `--params`, of a run, or a `.wm` file
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
+
+    /// Decide with the parameters of a file instead of a run's own
+    #[arg(long, value_name = "FILE.safetensors", conflicts_with = "artefact")]
+    pub(crate) params: Option<PathBuf>,
+
+    /// A JSON map from our names to those of `--params`: {"param.core.0.weight": "net.0.weight"}
+    #[arg(long, value_name = "NAMES.json", requires = "params")]
+    pub(crate) map: Option<PathBuf>,
+
+    /// With `--params`, how far the training had come, from 0 to 1: what schedules depend on
+    #[arg(long, value_name = "FRACTION", requires = "params", default_value_t = 1.0)]
+    pub(crate) progress: f64,
+
+    #[command(flatten)]
+    pub(crate) of: Chosen,
 
     /// The compiled model (see `wmc compile`): then nothing but the checkpoint is needed of the run
     #[arg(long, value_name = "FILE.wmx")]
@@ -123,8 +153,8 @@ pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    /// What the planner's random numbers depend on; the run knows its own
-    #[arg(long, default_value_t = 0, requires = "artefact")]
+    /// What the planner's random numbers depend on, with `--artefact` and `--params`; the run knows its own
+    #[arg(long, default_value_t = 0, requires = "source")]
     pub(crate) seed: u64,
 
     /// The numbers of an observation
@@ -201,6 +231,26 @@ pub(crate) struct Diagnose {
     /// Where figures and numbers are written; otherwise RUN/diagnosis
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Write what a run has learnt to a folder to share, with a model card
+///
+/// The folder opens like a run: `eval`, `plan`, `rollout` and `diagnose` take it. It has the model's text, parameters, slow copies and
+/// running statistics, the evaluations of the training, and a README.md with the return over fresh episodes. It has no replay and no
+/// state of an optimiser, so training cannot go on from it; `wmc train --from` starts another one. The names of this machine and its
+/// folders are left out.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  wmc export runs/hamworld_small-cartpole_swingup-7 models/trained/cartpole_swingup
+  wmc export runs/hamworld_small-cartpole_swingup-7/checkpoints/best best --episodes 100")]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) of: Episodes,
+
+    /// The folder to write, which is not there yet
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// Run an experiment: methods on tasks with seeds

@@ -36,6 +36,12 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
+    /// Nothing was chosen.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Sizes { dims, task, protocol } = &self.sizes;
+        self.model.is_none() && dims.is_empty() && task.is_none() && protocol.is_none() && self.roots.roots.is_empty()
+    }
+
     /// The same at other sizes.
     pub(crate) fn at(&self, sizes: &Sizes) -> Chosen {
         Chosen { sizes: sizes.clone(), ..self.clone() }

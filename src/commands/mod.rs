@@ -9,6 +9,7 @@ mod doctor;
 mod eval;
 mod experiment;
 mod explain;
+mod export;
 mod fmt;
 mod help;
 mod new;
@@ -62,6 +63,7 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
         Command::Rollout(arguments) => rollout::run(&arguments, out),
         Command::Diagnose(arguments) => diagnose::run(&arguments, out),
         Command::Experiment(arguments) => experiment::run(&arguments, out),
+        Command::Export(arguments) => export::run(&arguments, out),
         Command::Runs(arguments) => runs::run(&arguments, out),
         Command::Plot(arguments) => plot::run(&arguments, out),
         Command::Report(arguments) => report::run(&arguments, out),

@@ -9,8 +9,9 @@ use runtime::program::Compute;
 use serde::Deserialize;
 
 use crate::cli::Plan;
-use crate::commands::{help_for, newest, open_run};
+use crate::commands::{help_for, newest, one_model, open_run};
 use crate::output::{Exit, Output};
+use crate::weights::{self, Source};
 
 /// The longest line in bytes, enough for an observation of half a million numbers.
 const LONGEST: u64 = 16 << 20;
@@ -33,9 +34,15 @@ enum Seen {
 }
 
 pub(crate) fn run(arguments: &Plan, out: &mut Output) -> Exit {
-    let policy = match &arguments.artefact {
-        Some(artefact) => compiled(artefact, arguments, out),
-        None => of_run(arguments, out),
+    if !arguments.of.is_empty() && (arguments.params.is_none() || arguments.run.is_dir()) {
+        let help = "a `.wm` file decides with `--params FILE.safetensors`; a run has a model and sizes of its own";
+        out.error("`--model`, `--task`, `--dim`, `--protocol` and `--root` are for a `.wm` file with `--params`", help);
+        return Exit::Bad;
+    }
+    let policy = match (&arguments.artefact, &arguments.params) {
+        (Some(artefact), _) => compiled(artefact, arguments, out),
+        (_, Some(params)) => of_file(params, arguments, out),
+        _ => of_run(arguments, out),
     };
     let Some(mut policy) = policy else { return Exit::Bad };
     if !arguments.stream {
@@ -150,6 +157,28 @@ fn of_run(arguments: &Plan, out: &mut Output) -> Option<Policy> {
     let progress = manifest.counters.step as f64 / run.config.train.steps as f64;
     let policy = Policy::new(&run.config.model, &snapshot.learnt, progress, run.config.seed, run.config.compute);
     policy.map_err(|error| out.error(&error.to_string(), &help_for(&error, &run.sources))).ok()
+}
+
+/// From a model, or that of a run, and the parameters of a file. None after what is wrong has been said.
+fn of_file(params: &Path, arguments: &Plan, out: &mut Output) -> Option<Policy> {
+    let compute = Compute { device: arguments.place.choose(out)?, ..Compute::default() };
+    let (model, sources) = if arguments.run.is_dir() {
+        let run = open_run(&arguments.run, out)?;
+        (run.config.model, run.sources)
+    } else {
+        let (checked, model) = one_model(&arguments.run, &arguments.of, out)?;
+        (model, checked.sources)
+    };
+    let from = Source { file: params, map: arguments.map.as_deref(), keep_initial: false };
+    let weights = weights::read(&model, arguments.seed, from);
+    let weights = weights
+        .map_err(|error| {
+            out.error(&error, "`wmc show FILE --params` lists the model's parameters; `--map` names those of the file")
+        })
+        .ok()?;
+    weights.notes.iter().for_each(|note| out.tell(format!("note: {note}\n")));
+    let policy = Policy::new(&model, &weights.state, arguments.progress, arguments.seed, compute);
+    policy.map_err(|error| out.error(&error.to_string(), &help_for(&error, &sources))).ok()
 }
 
 /// From an artefact and a checkpoint. None after what is wrong has been said.

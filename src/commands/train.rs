@@ -21,6 +21,7 @@ use crate::output::{Exit, Output};
 use crate::train::journal::{Journal, Resumed};
 use crate::train::start;
 use crate::train::view::{View, Voice};
+use crate::weights::{self, Source, Weights};
 
 pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
     let stop = Arc::new(AtomicBool::new(false));
@@ -91,6 +92,13 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, compute: Compute, out: &mu
         None => model.settings.seeds.iter().take(1).copied().collect(),
     };
     let protocol = sizes.options(None).protocol;
+    let hash = match weights(&model, seeds.first().copied().unwrap_or_default(), arguments) {
+        Ok(weights) => weights.map(|weights| weights.hash),
+        Err(error) => {
+            unfit(&error, out);
+            return None;
+        }
+    };
     let create = |seed: u64| -> Result<Run, Error> {
         let mut config = Config::new(model.clone(), &task, seed)?;
         for (name, value) in &arguments.set {
@@ -107,7 +115,8 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, compute: Compute, out: &mu
             };
             return Err(Error::Damaged { path: folder, reason: told.into() });
         }
-        Run::create(&folder, &Identity::new(&texts.file, &config, sizes.dims(), arguments.set.clone()), &texts)
+        let identity = Identity::new(&texts.file, &config, sizes.dims(), arguments.set.clone());
+        Run::create(&folder, &Identity { from: hash.clone(), ..identity }, &texts)
     };
     let created: Result<Vec<Run>, Error> = seeds.into_iter().map(create).collect();
     if let Err(error) = &created
@@ -117,6 +126,18 @@ pub(crate) fn prepare(file: &Path, arguments: &Train, compute: Compute, out: &mu
         return None;
     }
     Some(created)
+}
+
+/// The parameters of a file that a training starts with.
+fn weights(model: &Model, seed: u64, arguments: &Train) -> Result<Option<Weights>, String> {
+    let Some(file) = &arguments.from else { return Ok(None) };
+    let from = Source { file, map: arguments.map.as_deref(), keep_initial: arguments.keep_initial };
+    weights::read(model, seed, from).map(Some)
+}
+
+/// Says why the parameters of a file cannot be taken.
+fn unfit(error: &str, out: &mut Output) {
+    out.error(error, "`wmc show FILE --params` lists the model's parameters; `--map` names those of the file; `--keep-initial` trains the rest from its initial values");
 }
 
 /// The task of a description by its whole path, so that a run finds it from anywhere, and the sizes that it gives to a model.
@@ -182,6 +203,11 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
     let mut from = Resumed::default();
     if arguments.resume.is_some() {
         match run.newest() {
+            Ok((_, manifest, ..)) if manifest.exported => {
+                let told = "it was exported: it has no replay and no state of an optimiser, so its training cannot go on; \
+                            `wmc train MODEL --from` starts another one with its parameters";
+                return Err(Error::Damaged { path: run.folder.clone(), reason: told.into() });
+            }
             Ok((place, manifest, snapshot, unused)) => {
                 unused.iter().for_each(|reason| out.tell(format!("warning: {reason}\n")));
                 if manifest.instruction_set != trainer.computes_with() {
@@ -196,7 +222,8 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
                     out.tell(format!("going on from step {} ({})\n", trainer.step(), place.display()));
                 }
             }
-            Err(error) if checkpoint::list(&run.checkpoints()).is_empty() => {
+            // One that started with parameters of a file has lost them.
+            Err(error) if checkpoint::list(&run.checkpoints()).is_empty() && run.identity.from.is_none() => {
                 out.tell(format!("warning: {error}; starting anew\n"));
             }
             Err(error) => return Err(error),
@@ -205,6 +232,14 @@ fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
     let save_every = arguments.save_every.unwrap_or(run.config.train.eval_every).max(1);
     let mut journal = Journal::open(run, &from, save_every, arguments.keep.map_or(checkpoint::KEEP, usize::from))?;
     journal.warnings().iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
+    if let Some(weights) = weights(&run.config.model, run.config.seed, arguments).map_err(Error::Misfit)? {
+        if voice == Voice::People {
+            weights.notes.iter().for_each(|note| out.tell(format!("note: {note}\n")));
+        }
+        trainer.start(&weights.state)?;
+        // From here on the run resumes without the file.
+        journal.save(&mut trainer)?;
+    }
     let until = arguments.until.unwrap_or(u64::MAX);
     let view = View::new(voice, run.config.train.steps.min(until), trainer.step());
     let first_step = trainer.step();

@@ -65,3 +65,11 @@ pub struct Snapshot {
     pub environment: Vec<f64>,
     pub experience: Stored,
 }
+
+impl Snapshot {
+    /// What was learnt alone, without the world that it was learnt in.
+    pub fn of(counters: Counters, learnt: State) -> Snapshot {
+        let experience = Stored { rows: Vec::new(), places: Vec::new(), total: 0 };
+        Snapshot { counters, learnt, memory: State::new(), environment: Vec::new(), experience }
+    }
+}

@@ -21,7 +21,7 @@ use crate::actor::{Actor, to_task};
 use crate::context::Context;
 use crate::experience::{Experience, Layout};
 use crate::learner::Learner;
-use crate::program::{Compute, Program, initial};
+use crate::program::{Compute, Program, State, initial};
 use crate::tasks::Environment;
 
 /// What a decision brought about.
@@ -261,6 +261,12 @@ impl Trainer {
             environment: self.environment.save(),
             experience: self.experience.store(),
         })
+    }
+
+    /// Starts with this state instead of the initial one: parameters, slow copies, slots, running statistics.
+    pub fn start(&mut self, state: &State) -> Result<(), Error> {
+        self.behind = true;
+        self.learner.restore(state, 0)
     }
 
     /// Goes on from a snapshot, to the same bits.
