@@ -8,6 +8,7 @@ use crate::Error;
 use crate::experience::{Layout, Meaning};
 use crate::learner::Learner;
 use crate::program::{Compute, Program, Schedules, State};
+use crate::tasks::Transition;
 
 /// What acting reads of an agent's state.
 const READ: [Role; 3] = [Role::Param, Role::Slow, Role::Running];
@@ -147,10 +148,9 @@ impl Actor {
     }
 
     /// What followed from an environment's last decision.
-    pub fn outcome(&mut self, row: usize, reward: f64, terminal: bool) -> Result<(), Error> {
+    pub fn outcome(&mut self, row: usize, outcome: &Transition) -> Result<(), Error> {
         for (input, meaning) in &self.followed {
-            let number = if *meaning == Meaning::Reward { reward as f32 } else { f32::from(u8::from(terminal)) };
-            self.program.executable.input_mut(*input)?[row] = number;
+            self.program.executable.input_mut(*input)?[row] = meaning.of(outcome);
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ fn followed(program: &Program, layout: &Layout) -> Result<Vec<(usize, Meaning)>,
     let mut found = Vec::new();
     for (input, name) in program.with_role(Role::Data) {
         let meaning = match layout.field(name).map(|f| f.meaning) {
-            Some(meaning @ (Meaning::Reward | Meaning::Terminal | Meaning::Action)) => meaning,
+            Some(meaning @ (Meaning::Reward | Meaning::Discount | Meaning::Terminal | Meaning::Action)) => meaning,
             Some(Meaning::Observation | Meaning::First) | None => continue,
         };
         let is_it = |id: ValueId| graph.node(id).op == Op::Input(input as u32);

@@ -116,7 +116,7 @@ mod tests {
                 let x = from + f64::from(t);
                 experience.observe(&[x.sin(), x.cos(), 0.1 * x], t == 0);
                 if t + 1 < length {
-                    experience.follow(&[(0.7 * x).sin() as f32], 0.0, false);
+                    experience.follow(&[(0.7 * x).sin() as f32], &crate::tasks::Transition::new(0.0, false, false));
                 }
             }
         }

@@ -22,7 +22,9 @@ pub enum Error {
     Kernels(String),
     #[error(transparent)]
     Device(#[from] DeviceError),
-    #[error("the data has a field `{field}`, which no task gives: tasks give obs, r, first, terminal and take the action")]
+    #[error(
+        "the data has a field `{field}`, which no task gives: tasks give obs, r, discount, first, terminal and take the action"
+    )]
     Field { field: String },
     #[error("the size of {0} is not known: bind it with `--task` or `--dim`")]
     Unbound(String),

@@ -3,10 +3,13 @@
 //! A row is an observation with what followed from it: the action, its reward, whether it was the end. The last observation of
 //! an episode has a row too, in which nothing follows. Rows are single precision, laid out as the model's fields are.
 
+use std::collections::VecDeque;
+
 use compiler::random::Stream;
 use dsl::hir::{Model, Source};
 
 use crate::Error;
+use crate::tasks::Transition;
 
 /// What a task gives for a field of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +18,20 @@ pub enum Meaning {
     First,
     Action,
     Reward,
+    Discount,
     Terminal,
+}
+
+impl Meaning {
+    /// The number of what followed from a decision.
+    pub(crate) fn of(self, outcome: &Transition) -> f32 {
+        match self {
+            Meaning::Reward => outcome.reward as f32,
+            Meaning::Discount => outcome.discount as f32,
+            Meaning::Terminal => f32::from(u8::from(outcome.terminal)),
+            Meaning::Observation | Meaning::First | Meaning::Action => 0.0,
+        }
+    }
 }
 
 /// A field of a row.
@@ -48,6 +64,7 @@ impl Layout {
                 "obs" => Meaning::Observation,
                 "first" => Meaning::First,
                 "r" => Meaning::Reward,
+                "discount" => Meaning::Discount,
                 "terminal" => Meaning::Terminal,
                 other => return Err(Error::Field { field: other.to_string() }),
             };
@@ -59,7 +76,7 @@ impl Layout {
             match meaning {
                 Meaning::Observation => layout.observation = width,
                 Meaning::Action => layout.action = width,
-                Meaning::First | Meaning::Reward | Meaning::Terminal => {}
+                Meaning::First | Meaning::Reward | Meaning::Discount | Meaning::Terminal => {}
             }
             layout.fields.push(Field { input: format!("data.{}", input.name), meaning, start: layout.width, width });
             layout.width += width;
@@ -81,6 +98,8 @@ pub struct Experience {
     time: usize,
     /// Segments may run from one episode into the next.
     cross: bool,
+    /// Episodes are drawn with the same chance, and then a segment in them.
+    by_episode: bool,
     /// Row `i` of the whole stream lies at `i % capacity`.
     rows: Vec<f32>,
     /// The place of each row in its episode.
@@ -89,6 +108,8 @@ pub struct Experience {
     total: u64,
     /// Rows at which a segment ends.
     ends: u64,
+    /// The first row of each episode that is still there.
+    episodes: VecDeque<u64>,
 }
 
 /// What has been stored, in order, for a checkpoint.
@@ -102,15 +123,22 @@ pub struct Stored {
 impl Experience {
     pub fn new(layout: Layout, capacity: usize, time: usize, cross: bool) -> Experience {
         let capacity = capacity.max(time).max(1);
-        Experience { layout, capacity, time, cross, rows: Vec::new(), places: Vec::new(), total: 0, ends: 0 }
+        let (rows, places, episodes) = (Vec::new(), Vec::new(), VecDeque::new());
+        Experience { layout, capacity, time, cross, by_episode: false, rows, places, total: 0, ends: 0, episodes }
+    }
+
+    /// The same, but a segment is drawn by drawing its episode first.
+    fn by_episode(self, by_episode: bool) -> Experience {
+        Experience { by_episode, ..self }
     }
 
     /// The experience that a model's source asks for.
     pub(crate) fn of(model: &Model, layout: Layout) -> Experience {
         match &model.source {
-            Source::Replay { capacity, cross, time, .. } => {
+            Source::Replay { capacity, cross, by_episode, time, .. } => {
                 let time = model.axis(time.axis).size.value().unwrap_or(1) as usize;
-                Experience::new(layout, usize::try_from(*capacity).unwrap_or(usize::MAX), time, *cross)
+                let capacity = usize::try_from(*capacity).unwrap_or(usize::MAX);
+                Experience::new(layout, capacity, time, *cross).by_episode(*by_episode)
             }
             // The end of an episode adds two rows at once.
             Source::Rollout { steps, .. } => Experience::new(layout, *steps as usize + 2, 1, true),
@@ -169,12 +197,14 @@ impl Experience {
         let place = if first || row == self.oldest() { 0 } else { self.place(row - 1) as u32 + 1 };
         let slot = self.slot(row);
         self.places[slot] = place;
+        self.enter(row);
         for field in &self.layout.fields {
             let numbers = &mut self.rows[slot * self.layout.width + field.start..][..field.width];
             match field.meaning {
                 Meaning::Observation => numbers.iter_mut().zip(observation).for_each(|(to, from)| *to = *from as f32),
                 Meaning::First => numbers.fill(if first { 1.0 } else { 0.0 }),
                 Meaning::Action | Meaning::Reward | Meaning::Terminal => numbers.fill(0.0),
+                Meaning::Discount => numbers.fill(1.0),
             }
         }
         if row + 1 >= self.oldest() + self.time as u64 && self.ends_at(row) {
@@ -182,39 +212,63 @@ impl Experience {
         }
     }
 
+    /// Keeps the list of episodes when a row has come.
+    fn enter(&mut self, row: u64) {
+        if self.place(row) == 0 || self.episodes.is_empty() {
+            self.episodes.push_back(row);
+        }
+        let oldest = self.oldest();
+        while self.episodes.get(1).is_some_and(|next| *next <= oldest) {
+            self.episodes.pop_front();
+        }
+        if let Some(first) = self.episodes.front_mut() {
+            *first = oldest.max(*first);
+        }
+    }
+
     /// What followed from the newest observation.
-    pub fn follow(&mut self, action: &[f32], reward: f64, terminal: bool) {
+    pub fn follow(&mut self, action: &[f32], outcome: &Transition) {
         let Some(row) = self.total.checked_sub(1) else { return };
         let slot = self.slot(row);
         for field in &self.layout.fields {
             let numbers = &mut self.rows[slot * self.layout.width + field.start..][..field.width];
             match field.meaning {
                 Meaning::Action => numbers.copy_from_slice(action),
-                Meaning::Reward => numbers.fill(reward as f32),
-                Meaning::Terminal => numbers.fill(if terminal { 1.0 } else { 0.0 }),
                 Meaning::Observation | Meaning::First => {}
+                meaning => numbers.fill(meaning.of(outcome)),
             }
         }
     }
 
-    /// Starts of segments, each of those that there are with the same chance.
+    /// Starts of segments, each of those that there are with the same chance; or each episode that is long enough with the
+    /// same chance, and then each segment in it.
     pub fn sample(&self, stream: Stream, count: usize) -> Result<Vec<u64>, Error> {
         if self.ends == 0 {
             return Err(Error::NoSegment { time: self.time, rows: self.len() });
         }
         let span = self.time as u64 - 1;
-        let choices = self.total - self.oldest() - span;
         let mut next = 0;
-        let mut draw = || loop {
+        // A number below another.
+        let mut below = |choices: u64| {
             let [high, low, ..] = stream.words(next);
             next += 1;
             let wide = u64::from(high) << 32 | u64::from(low);
-            let end = self.oldest() + span + ((u128::from(wide) * u128::from(choices)) >> 64) as u64;
+            ((u128::from(wide) * u128::from(choices)) >> 64) as u64
+        };
+        let by_segment = |below: &mut dyn FnMut(u64) -> u64| loop {
+            let end = self.oldest() + span + below(self.total - self.oldest() - span);
             if self.ends_at(end) {
                 return end - span;
             }
         };
-        Ok((0..count).map(|_| draw()).collect())
+        let by_episode = |below: &mut dyn FnMut(u64) -> u64| loop {
+            let episode = below(self.episodes.len() as u64) as usize;
+            let (first, end) = (self.episodes[episode], self.episodes.get(episode + 1).unwrap_or(&self.total));
+            if end - first > span {
+                return first + below(end - first - span);
+            }
+        };
+        Ok((0..count).map(|_| if self.by_episode { by_episode(&mut below) } else { by_segment(&mut below) }).collect())
     }
 
     /// The numbers of a field for `steps` rows from each start on, one after the other.
@@ -294,6 +348,7 @@ impl Experience {
         self.total = stored.total;
         self.rows = vec![0.0; count * width];
         self.places = vec![0; count];
+        self.episodes.clear();
         let oldest = stored.total - count as u64;
         // While it is not full, rows lie in order from the start.
         if count < self.capacity && oldest != 0 {
@@ -304,6 +359,7 @@ impl Experience {
             self.places[slot] = stored.places[i];
             self.rows[slot * width..(slot + 1) * width].copy_from_slice(&stored.rows[i * width..(i + 1) * width]);
         }
+        self.episodes = (oldest..stored.total).filter(|row| *row == oldest || self.place(*row) == 0).collect();
         let first_end = oldest + self.time as u64 - 1;
         self.ends = (first_end..self.total).filter(|row| self.ends_at(*row)).count() as u64;
         Ok(())
@@ -337,7 +393,7 @@ mod tests {
             for t in 0..=*length {
                 experience.observe(&[number], t == 0);
                 if t < *length {
-                    experience.follow(&[number as f32 + 0.5], number + 0.25, false);
+                    experience.follow(&[number as f32 + 0.5], &Transition::new(number + 0.25, false, false));
                 }
                 number += 1.0;
             }
@@ -363,6 +419,56 @@ mod tests {
         }
         assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 15, 16]);
         assert!(counts.values().all(|n| (850..1150).contains(n)), "{counts:?}");
+    }
+
+    #[test]
+    fn episodes_are_equally_likely_and_so_are_segments_in_them() {
+        // 11, 4, 6 and 5 observations, of which the last episode still runs: with 5 a segment, 7 + 0 + 2 + 1 starts.
+        let mut experience = filled(100, 5, false, &[10, 3, 5, 4]).by_episode(true);
+        let mut counts = std::collections::BTreeMap::new();
+        for segment in segments(&experience, 9000, 5) {
+            assert!(segment.windows(2).all(|w| w[1] == w[0] + 1.0));
+            *counts.entry(segment[0] as u32).or_insert(0) += 1;
+        }
+        assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 15, 16, 21]);
+        let near = |n: u32, wanted: u32| n.abs_diff(wanted) < wanted / 5;
+        assert!((0..7).all(|start| near(counts[&start], 3000 / 7)), "{counts:?}");
+        assert!((15..17).all(|start| near(counts[&start], 1500)) && near(counts[&21], 3000), "{counts:?}");
+
+        // What is stored and restored goes on with the same segments.
+        let mut other = Experience::new(layout(), 100, 5, false).by_episode(true);
+        other.restore(&experience.store()).unwrap();
+        assert_eq!(segments(&other, 100, 5), segments(&experience, 100, 5));
+        // One more observation: two starts in the running episode.
+        experience.observe(&[26.0], false);
+        assert!(segments(&experience, 500, 5).iter().any(|segment| segment[0] == 22.0));
+    }
+
+    #[test]
+    fn an_episode_that_is_partly_forgotten_is_drawn_from_what_is_left_of_it() {
+        // 10 rows each; 25 are there: five of the second episode, then two whole ones.
+        let experience = filled(25, 4, false, &[9, 9, 9, 9]).by_episode(true);
+        let starts: std::collections::BTreeSet<u32> = segments(&experience, 3000, 4).iter().map(|s| s[0] as u32).collect();
+        let wanted: Vec<u32> = [15..=16, 20..=26, 30..=36].into_iter().flatten().collect();
+        assert_eq!(starts.into_iter().collect::<Vec<_>>(), wanted);
+        let mut other = Experience::new(layout(), 25, 4, false).by_episode(true);
+        other.restore(&experience.store()).unwrap();
+        assert_eq!(other, experience);
+    }
+
+    #[test]
+    fn a_discount_is_the_environments_and_one_where_nothing_follows() {
+        let field = Field { input: "data.discount".into(), meaning: Meaning::Discount, start: 0, width: 1 };
+        let layout = Layout { fields: vec![field], width: 1, observation: 0, action: 0 };
+        let mut experience = Experience::new(layout, 10, 1, true);
+        for terminal in [false, true] {
+            experience.observe(&[], true);
+            experience.follow(&[], &Transition::new(0.5, terminal, true));
+            experience.observe(&[], false);
+        }
+        let mut found = vec![0.0; 4];
+        experience.read(&[0], &experience.layout().fields[0], 4, &mut found);
+        assert_eq!(found, [1.0, 1.0, 0.0, 1.0]);
     }
 
     #[test]

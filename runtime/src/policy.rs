@@ -8,6 +8,7 @@ use dsl::hir::Model;
 
 use crate::actor::{Actor, to_task};
 use crate::program::{Compute, Program, State, acting};
+use crate::tasks::Transition;
 use crate::{Error, checkpoint, device};
 
 /// Decides for one environment. No file, no clock and no network is touched once it is there.
@@ -74,7 +75,7 @@ impl Policy {
         if !(reward as f32).is_finite() {
             return Err(Error::RewardNotFinite(reward));
         }
-        self.actor.outcome(0, reward, terminal)?;
+        self.actor.outcome(0, &Transition::new(reward, terminal, terminal))?;
         self.told = true;
         Ok(())
     }

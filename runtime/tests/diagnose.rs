@@ -9,6 +9,7 @@ use runtime::diagnose::measure::{self, Moment, Pair};
 use runtime::diagnose::{Diagnostics, Trace};
 use runtime::experience::{Experience, Layout};
 use runtime::program::{State, Tensor, initial};
+use runtime::tasks::Transition;
 use runtime::train::Config;
 use safetensors::{Dtype, SafeTensors};
 
@@ -138,7 +139,7 @@ fn errors_on_the_replay_are_the_authors() {
                 seen.observe(&observations[(episode * rows + t) * obs..][..obs], t == 0);
                 if t + 1 < rows {
                     let action: Vec<f32> = actions[(episode * (rows - 1) + t) * act..][..act].iter().map(|x| *x as f32).collect();
-                    seen.follow(&action, 0.0, false);
+                    seen.follow(&action, &Transition::new(0.0, false, false));
                 }
             }
         }
@@ -260,7 +261,7 @@ fn only_whole_episodes_of_a_replay_count() {
     for length in [20, 16, 16, 5] {
         for t in 0..length {
             seen.observe(&[1.0, 0.0, 0.1 * f64::from(t)], t == 0);
-            seen.follow(&[0.1], 0.0, false);
+            seen.follow(&[0.1], &Transition::new(0.0, false, false));
         }
     }
     let found = diagnostics.episodes("stored", None, Some(&seen.store())).unwrap();

@@ -175,7 +175,7 @@ pub(super) struct Trained {
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Source {
-    Replay { capacity: u64, cross: bool, context: u32, batch: Axis, time: Axis },
+    Replay { capacity: u64, cross: bool, by_episode: bool, context: u32, batch: Axis, time: Axis },
     Rollout { steps: u64, epochs: u32, minibatch: u64, time: Axis },
 }
 

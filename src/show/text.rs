@@ -184,10 +184,11 @@ fn trained(model: &ModelView, optimizer: &Optimizer) -> String {
 fn training(model: &ModelView) -> Vec<Vec<String>> {
     let grouped = |n: u64| counts::group(&n.to_string());
     let source = match &model.source {
-        Source::Replay { capacity, cross, context, batch, time } => {
+        Source::Replay { capacity, cross, by_episode, context, batch, time } => {
             let cross = if *cross { ", across episodes" } else { "" };
+            let by = if *by_episode { ", by episode" } else { "" };
             let context = if *context > 0 { format!(", context {context}") } else { String::new() };
-            format!("replay of {} over {}{cross}{context}", grouped(*capacity), shape(&[batch.clone(), time.clone()]))
+            format!("replay of {} over {}{cross}{by}{context}", grouped(*capacity), shape(&[batch.clone(), time.clone()]))
         }
         Source::Rollout { steps, epochs, minibatch, time } => format!(
             "rollout of {} over {}, {} of minibatches of {}",

@@ -156,9 +156,10 @@ fn module_name(model: &Model, module: usize) -> String {
 
 fn source(model: &Model) -> Source {
     match &model.source {
-        hir::Source::Replay { capacity, cross, context, batch, time } => Source::Replay {
+        hir::Source::Replay { capacity, cross, by_episode, context, batch, time } => Source::Replay {
             capacity: *capacity,
             cross: *cross,
+            by_episode: *by_episode,
             context: *context,
             batch: axis(model, batch.axis),
             time: axis(model, time.axis),

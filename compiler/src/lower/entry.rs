@@ -24,48 +24,69 @@ impl Lower<'_> {
         Err(LowerError::NoEntry { model: self.model.name.clone(), entry: self.entry.name(), why })
     }
 
-    /// Gives out every equation of a system: its values over the subscripts of its own equations, base cases left out.
+    /// Gives out every equation of a system: its values over the subscripts of its own equations, base cases left out. Where
+    /// these are no box, each equation is given out by itself: `y[:, 2]`.
     pub(super) fn observe(&mut self, which: Which) -> Result<()> {
         self.which = which;
         let system = self.system();
         for (i, family) in system.families.iter().enumerate() {
             let id = FamilyId(i as u32);
-            let mut ranges: Vec<Option<(i64, i64)>> = vec![None; family.arity];
-            for def in family.defs.iter().map(|d| system.def(*d)).filter(|d| !d.base) {
-                for (range, lhs) in ranges.iter_mut().zip(&def.lhs) {
-                    let (lo, hi) = match lhs {
-                        hir::Lhs::At(at) => (*at, at + 1),
-                        hir::Lhs::Var { var, offset } => {
-                            let (lo, hi) = self.var_range(*var);
-                            (lo + offset, hi + offset)
-                        }
-                    };
-                    *range = Some(range.map_or((lo, hi), |(a, b)| (a.min(lo), b.max(hi))));
-                }
+            let boxes: Vec<Vec<(i64, i64)>> =
+                family.defs.iter().map(|d| system.def(*d)).filter(|d| !d.base).map(|d| self.range_of_def(d)).collect();
+            let Some(first) = boxes.first() else { continue };
+            let hull = boxes
+                .iter()
+                .fold(first.clone(), |hull, points| hull.iter().zip(points).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))).collect());
+            if self.observe_box(id, "", &hull)? {
+                continue;
             }
-            let Some(ranges) = ranges.into_iter().collect::<Option<Vec<_>>>() else { continue };
-            for leaf in 0..family.leaves.len() {
-                let mut axes: Vec<AxisId> = Vec::new();
-                let wants: Vec<Want> = ranges
-                    .iter()
-                    .map(|(lo, hi)| {
-                        let axis = self.program.new_axis("at", (hi - lo) as usize);
-                        axes.push(axis);
-                        Want::Along { axis, lo: *lo, size: hi - lo }
-                    })
-                    .collect();
-                let span = Span::default();
-                // Families that this program does not compute (recorded ones) are left out.
-                let Ok(value) = self.read_box(id, leaf, &wants, span) else { continue };
-                let own = self.axes(&family.leaves[leaf].axes.clone())?;
-                let batch: Vec<AxisId> = self.batch.into_iter().filter(|b| self.graph().axes(value).contains(b)).collect();
-                let order: Vec<AxisId> = batch.into_iter().chain(axes).chain(own).collect();
-                let value = self.ensure(value, &order, span);
-                let value = self.ordered(value, &order, span);
-                self.output(format!("value.{}", self.leaf_name(id, leaf)), value, None);
+            let fixed = |d: &hir::Def| d.lhs.iter().any(|lhs| matches!(lhs, hir::Lhs::At(_)));
+            for def in family.defs.iter().map(|d| system.def(*d)).filter(|d| !d.base && fixed(d)) {
+                let label = |lhs: &hir::Lhs| if let hir::Lhs::At(at) = lhs { at.to_string() } else { ":".to_string() };
+                let label = def.lhs.iter().map(label).collect::<Vec<_>>().join(", ");
+                self.observe_box(id, &format!("[{label}]"), &self.range_of_def(def))?;
             }
         }
         Ok(())
+    }
+
+    /// The points that an equation gives, along each subscript.
+    fn range_of_def(&self, def: &hir::Def) -> Vec<(i64, i64)> {
+        let along = |lhs: &hir::Lhs| match lhs {
+            hir::Lhs::At(at) => (*at, at + 1),
+            hir::Lhs::Var { var, offset } => {
+                let (lo, hi) = self.var_range(*var);
+                (lo + offset, hi + offset)
+            }
+        };
+        def.lhs.iter().map(along).collect()
+    }
+
+    /// Gives out a family's values over a box; false where some of them are not computed.
+    fn observe_box(&mut self, id: FamilyId, label: &str, ranges: &[(i64, i64)]) -> Result<bool> {
+        let family = self.system().family(id);
+        for leaf in 0..family.leaves.len() {
+            let mut axes: Vec<AxisId> = Vec::new();
+            let wants: Vec<Want> = ranges
+                .iter()
+                .map(|(lo, hi)| {
+                    let axis = self.program.new_axis("at", (hi - lo) as usize);
+                    axes.push(axis);
+                    Want::Along { axis, lo: *lo, size: hi - lo }
+                })
+                .collect();
+            let span = Span::default();
+            let Ok(value) = self.read_box(id, leaf, &wants, span) else { return Ok(false) };
+            let own = self.axes(&family.leaves[leaf].axes.clone())?;
+            let batch: Vec<AxisId> = self.batch.into_iter().filter(|b| self.graph().axes(value).contains(b)).collect();
+            let order: Vec<AxisId> = batch.into_iter().chain(axes).chain(own).collect();
+            let value = self.ensure(value, &order, span);
+            let value = self.ordered(value, &order, span);
+            let path = &family.leaves[leaf].path;
+            let dot = if path.is_empty() { "" } else { "." };
+            self.output(format!("value.{}{label}{dot}{path}", family.name), value, None);
+        }
+        Ok(true)
     }
 
     /// The same value with its axes in a given order.

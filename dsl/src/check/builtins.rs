@@ -64,6 +64,10 @@ impl<'a> Ctx<'a> {
         match b {
             Builtin::Rename => self.rename_call(args, env, span),
             Builtin::Partial => self.partial(args, env, span),
+            Builtin::Low | Builtin::High if self.is_action(args, env) => {
+                let (low, high) = self.action_range();
+                Value::Num(if b == Builtin::Low { low } else { high })
+            }
             Builtin::Grad => {
                 let before = self.diagnostics.len();
                 let value = match self.eval_args(args, env) {

@@ -67,7 +67,7 @@ impl Dims {
 }
 
 /// Fields of the data that the action brings about.
-const OUTCOMES: [&str; 2] = ["r", "terminal"];
+const OUTCOMES: [&str; 3] = ["r", "terminal", "discount"];
 
 impl<'a> Ctx<'a> {
     /// Sorts the members and declares everything that has a shape but no expression.
@@ -433,15 +433,18 @@ impl<'a> Ctx<'a> {
         let name = decl.name.text.as_str();
         let wanted = match name {
             "obs" => (dtype != Dtype::Real).then_some("an array of numbers: `obs: [O]`"),
-            "r" => (dtype != Dtype::Real || !axes.is_empty()).then_some("one number: `r: []`"),
+            "r" | "discount" if dtype != Dtype::Real || !axes.is_empty() => {
+                Some(if name == "r" { "one number: `r: []`" } else { "one number: `discount: []`" })
+            }
+            "r" | "discount" => None,
             "first" | "terminal" if dtype != Dtype::Bool => Some("a truth value: `bool`"),
             "first" | "terminal" => None,
             _ => {
                 // With a task it is known that the field will be missing; without one, the data may come from elsewhere.
                 let code = if self.options.task.is_some() { Code::FieldMissing } else { Code::FieldUnknown };
                 let d = Diagnostic::new(code, decl.name.span, format!("no task gives a field `{name}`"))
-                    .note("tasks give `obs`, `r`, `first` and `terminal`, and take the action");
-                self.report(d.suggest(name, ["obs", "r", "first", "terminal"]));
+                    .note("tasks give `obs`, `r`, `discount`, `first` and `terminal`, and take the action");
+                self.report(d.suggest(name, ["obs", "r", "discount", "first", "terminal"]));
                 return;
             }
         };

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::objective::Objective;
+use super::objective::{Asked, Objective};
 use super::value::Value;
 use super::{Ctx, EVALUATE};
 use crate::ast::{self, Arg, ArgKind, ClauseKind, Expr, ExprKind, Ident, ListItem};
@@ -230,7 +230,9 @@ impl<'a> Ctx<'a> {
             kept.push((n.text.clone(), id));
         }
         let env = self.model_env(e.value.span.file);
-        let mean = self.mean_in(EVALUATE, &name.text, &e.value, &[&e.clauses], &kept, false, &env)?;
+        let clauses = &[&*e.clauses];
+        let asked = Asked { system: EVALUATE, name: &name.text, value: &e.value, clauses, bound: &kept, scalar: false };
+        let mean = self.mean_in(&asked, &env)?;
         objective.evaluate_sites.push(mean.site(format!("`{}` of `diagnose`", name.text), e.value.span));
         let mistake = match mean.vars.len() {
             0 => Some(("has no value at each decision", "read it at a step, as in `z[t]`".to_string())),

@@ -1,8 +1,9 @@
 //! Draws, and what belongs to the action's range.
 
 use super::builtins::Args;
-use super::value::{Tensor, Value};
+use super::value::{Env, Tensor, Value};
 use super::{ACT, Ctx};
+use crate::ast;
 use crate::diagnostics::Code;
 use crate::hir::{self, AxisId, BinaryOp, Dtype, Noise, Op, Size, VarId};
 use crate::source::Span;
@@ -69,6 +70,13 @@ impl<'a> Ctx<'a> {
             Value::Range { lo, hi, .. } => Value::Num(if low { lo } else { hi }),
             other => self.error(Code::WrongKind, range.span, format!("a range is wanted here, and this is {}", other.describe())),
         }
+    }
+
+    /// Whether the argument is the action, which has its range at every step.
+    pub(super) fn is_action(&mut self, args: &'a [ast::Arg], env: &Env<'a>) -> bool {
+        let [ast::Arg { kind: ast::ArgKind::Value(e), .. }] = args else { return false };
+        let (Some(name), Some((action, _))) = (e.as_name(), self.members.action) else { return false };
+        name.text == action.name.text && matches!(self.lookup(name, env), Value::Family(f) if f.prefix.is_empty())
     }
 
     /// Clipped to the action's range.

@@ -9,13 +9,15 @@ use super::system::Scope;
 use super::system::short;
 use super::ty::Ty;
 use super::value::{Env, Value};
+use super::window::{Written, numbers};
 use super::{ACT, Ctx, DrawFrom, Reset};
 use crate::ast::{ClauseKind, Expr, ExprKind, Ident};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, Dtype, FamilyId, Index, Lhs, Op, VarId};
 
 impl<'a> Ctx<'a> {
-    pub(super) fn def(&mut self, system: usize, id: usize, source: &DefSource<'a>) -> Option<hir::Def> {
+    /// One equation, with numbers in place of some of its indices.
+    pub(super) fn def(&mut self, system: usize, id: usize, source: &DefSource<'a>, written: &Written<'a>) -> Option<hir::Def> {
         let name = self.systems[system].families[id].name.clone();
         let family = FamilyId(id as u32);
         let mut lhs = Vec::new();
@@ -34,6 +36,7 @@ impl<'a> Ctx<'a> {
                 env
             }
         };
+        let env = numbers(&env, written);
         match source.value {
             DefValue::Input(input) => {
                 let domain = self.input_domain(input);
@@ -78,7 +81,7 @@ impl<'a> Ctx<'a> {
         self.site.active.clone_from(&vars);
         for clause in source.clauses {
             if let ClauseKind::For(iters) = &clause.kind {
-                for (var, domain) in iters {
+                for (var, domain) in iters.iter().filter(|(var, _)| written.iter().all(|(w, _)| w.text != var.text)) {
                     self.for_clause(var, domain, &env, false);
                 }
             }
@@ -164,19 +167,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// `for k in 0..K`. In losses and metrics a new name is a new variable; in an equation it must stand on the left.
-    pub(super) fn for_clause(&mut self, name: &'a Ident, domain: &'a Expr, env: &Env<'a>, declares: bool) {
+    /// The values that an index takes, `lo..hi`.
+    pub(super) fn index_range(&mut self, domain: &'a Expr, env: &Env<'a>) -> Option<(i64, i64)> {
         let value = self.eval(domain, env);
-        let range = match &value {
-            Value::Range { .. } => match self.whole_range(&value, domain.span) {
-                Some(range) => range,
-                None => return,
-            },
-            Value::Dim(_) | Value::Size(_) => match self.as_int(&value, domain.span) {
-                Some(n) => (0, n),
-                None => return,
-            },
-            Value::Error => return,
+        match &value {
+            Value::Range { .. } => self.whole_range(&value, domain.span),
+            Value::Dim(_) | Value::Size(_) => self.as_int(&value, domain.span).map(|n| (0, n)),
+            Value::Error => None,
             other => {
                 self.report(
                     Diagnostic::new(
@@ -186,9 +183,14 @@ impl<'a> Ctx<'a> {
                     )
                     .help("write `0..T` (without the end) or `0..=T` (with it)"),
                 );
-                return;
+                None
             }
-        };
+        }
+    }
+
+    /// `for k in 0..K`. In losses and metrics a new name is a new variable; in an equation it must stand on the left.
+    pub(super) fn for_clause(&mut self, name: &'a Ident, domain: &'a Expr, env: &Env<'a>, declares: bool) {
+        let Some(range) = self.index_range(domain, env) else { return };
         if range.0 >= range.1 {
             self.report(
                 Diagnostic::new(Code::EmptyDomain, domain.span, format!("`{}` would take no value", name.text))
@@ -204,15 +206,20 @@ impl<'a> Ctx<'a> {
                 self.site.active.push(id);
             }
             None => {
-                self.report(
-                    Diagnostic::new(Code::UnknownIndex, name.span, format!("`{}` is no subscript of the left side", name.text))
-                        .help(format!("put it there, or fold over it: `sum {} in .. {{ .. }}`", name.text)),
-                );
+                self.no_subscript(name);
                 // The right side reads it as it was meant.
                 let id = self.new_var(&name.text, name.span, Some(range));
                 self.site.vars.push((name.text.clone(), id));
             }
         }
+    }
+
+    /// An index with a range that the left side does not have.
+    pub(super) fn no_subscript(&mut self, name: &Ident) {
+        self.report(
+            Diagnostic::new(Code::UnknownIndex, name.span, format!("`{}` is no subscript of the left side", name.text))
+                .help(format!("put it there, or fold over it: `sum {} in .. {{ .. }}`", name.text)),
+        );
     }
 
     /// `reset c` of an equation, or of the memory that the equation runs.

@@ -71,6 +71,7 @@ mod through;
 pub(crate) mod time;
 mod ty;
 mod value;
+mod window;
 
 use hashbrown::{HashMap, HashSet};
 

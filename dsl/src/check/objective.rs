@@ -2,6 +2,7 @@
 
 use super::bind::Owner;
 use super::value::{Env, Found, Sees, Value};
+use super::window::{Written, numbers};
 use super::{Ctx, EVALUATE, Site, TRAIN};
 use crate::ast::{self, Clause, ClauseKind, Expr, Item};
 use crate::diagnostics::{Code, Diagnostic};
@@ -26,9 +27,20 @@ pub(super) struct Objective {
 /// A mean: its value, its condition, its free indices.
 pub(super) struct Mean {
     pub value: ExprId,
-    condition: Option<ExprId>,
+    pub condition: Option<ExprId>,
     pub vars: Vec<VarId>,
-    touched: Vec<ExprId>,
+    pub touched: Vec<ExprId>,
+}
+
+/// An expression whose mean is asked for.
+pub(super) struct Asked<'a, 't> {
+    pub system: usize,
+    pub name: &'t str,
+    pub value: &'a Expr,
+    pub clauses: &'t [&'a [Clause]],
+    /// Indices that stand for it already.
+    pub bound: &'t [(String, VarId)],
+    pub scalar: bool,
 }
 
 impl Mean {
@@ -136,25 +148,35 @@ impl<'a> Ctx<'a> {
         scalar: bool,
     ) -> Option<Mean> {
         let env = self.model_env(value.span.file);
-        self.mean_in(system, name, value, clauses, bound, scalar, &env)
+        self.mean_in(&Asked { system, name, value, clauses, bound, scalar }, &env)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn mean_in(
-        &mut self,
-        system: usize,
-        name: &str,
-        value: &'a Expr,
-        clauses: &[&'a [Clause]],
-        bound: &[(String, VarId)],
-        scalar: bool,
-        env: &Env<'a>,
-    ) -> Option<Mean> {
+    pub(super) fn mean_in(&mut self, asked: &Asked<'a, '_>, env: &Env<'a>) -> Option<Mean> {
+        let &Asked { name, value, clauses, bound, scalar, .. } = asked;
+        let all = self.windows(clauses, env)?;
+        if let [none] = &all[..]
+            && none.is_empty()
+        {
+            return self.mean_at(asked, none, env);
+        }
+        if !scalar || !bound.is_empty() {
+            let message = format!("`{name}` has a value at each point, and its ranges depend on an index");
+            self.report(Diagnostic::new(Code::WrongKind, value.span, message).help("use ranges that all of its points share"));
+            return None;
+        }
+        let parts: Vec<Mean> = all.iter().map(|written| self.mean_at(asked, written, env)).collect::<Option<_>>()?;
+        self.mean_over(parts, &format!("`{name}`"), value.span)
+    }
+
+    /// With numbers in place of some indices.
+    fn mean_at(&mut self, asked: &Asked<'a, '_>, written: &Written<'a>, env: &Env<'a>) -> Option<Mean> {
+        let &Asked { system, name, value, clauses, bound, scalar } = asked;
+        let env = &numbers(env, written);
         let site = Site { vars: bound.to_vec(), active: bound.iter().map(|(_, v)| *v).collect(), ..Site::of(system, name) };
         let (result, site) = self.at_site(site, |cx| {
             for clause in clauses.iter().copied().flatten() {
                 if let ClauseKind::For(iters) = &clause.kind {
-                    for (var, domain) in iters {
+                    for (var, domain) in iters.iter().filter(|(var, _)| written.iter().all(|(w, _)| w.text != var.text)) {
                         cx.for_clause(var, domain, env, true);
                     }
                 }
@@ -302,7 +324,8 @@ impl<'a> Ctx<'a> {
             .filter(|c| !matches!(&c.kind, ClauseKind::For(iters) if iters.iter().any(|(_, d)| matches!(d.kind, ast::ExprKind::List(_)))))
             .map(std::slice::from_ref)
             .collect();
-        let Some(mean) = self.mean_in(EVALUATE, &name, &metric.value, &clauses, &kept, true, env) else { return };
+        let asked = Asked { system: EVALUATE, name: &name, value: &metric.value, clauses: &clauses, bound: &kept, scalar: true };
+        let Some(mean) = self.mean_in(&asked, env) else { return };
         objective.evaluate_sites.push(mean.site(format!("metric `{name}`"), metric.value.span));
         objective.metrics.push(hir::Metric {
             name,

@@ -28,6 +28,16 @@ pub(super) struct Rollout<'a> {
     families: Vec<(String, usize, usize)>,
 }
 
+impl<'a> Rollout<'a> {
+    /// What the ranges of its equations may name.
+    pub(super) fn ranges_env(&self, side: Side) -> Env<'a> {
+        match side {
+            Side::Model => self.user.clone(),
+            Side::Algorithm => self.algorithm.clone(),
+        }
+    }
+}
+
 /// `next last = ..` of a planner, to be evaluated at the end.
 pub(crate) struct PendingNext<'a> {
     name: &'a Ident,

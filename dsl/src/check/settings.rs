@@ -27,7 +27,7 @@ impl<'a> Ctx<'a> {
             return None;
         };
         let names: &[&str] = match call.name.text.as_str() {
-            "replay" => &["capacity", "cross", "context"],
+            "replay" => &["capacity", "by", "cross", "context"],
             "rollout" => &["steps", "epochs", "minibatch"],
             other => {
                 self.report(
@@ -129,7 +129,23 @@ impl<'a> Ctx<'a> {
             }
             None => false,
         };
-        Some(Source::Replay { capacity, cross, context, batch, time })
+        let by_episode = match given.iter().find(|(n, _, _)| *n == "by") {
+            Some((_, Value::Text(by), span)) if matches!(&**by, "segment" | "episode") => {
+                if &**by == "episode" && cross {
+                    let message = "`by = \"episode\"` draws an episode first, and with `cross` a segment belongs to several";
+                    self.report(Diagnostic::new(Code::BadSetting, *span, message).help("leave one of the two out"));
+                    return None;
+                }
+                &**by == "episode"
+            }
+            Some((_, _, span)) => {
+                let d = Diagnostic::new(Code::BadSetting, *span, "`by` is \"segment\" or \"episode\"");
+                self.report(d.help("it says what is drawn with equal chances: a segment, or first its episode"));
+                return None;
+            }
+            None => false,
+        };
+        Some(Source::Replay { capacity, cross, by_episode, context, batch, time })
     }
 
     pub(super) fn positive(&mut self, value: &Value<'a>, name: &str, span: Span) -> Option<u64> {

@@ -8,6 +8,7 @@ use super::equation::has_free_name;
 use super::equation::subscripts;
 use super::ty::Ty;
 use super::value::Env;
+use super::window::{Written, mentions};
 use super::{ACT, Ctx, EVALUATE, Site, TRAIN};
 use crate::ast::{Clause, ClauseKind, Equation, Expr, ExprKind, Ident};
 use crate::diagnostics::{Code, Diagnostic};
@@ -367,20 +368,42 @@ impl<'a> Ctx<'a> {
             return;
         }
         let name = self.systems[system].families[id].name.clone();
-        let origin = if system == ACT { self.planner_of(&name) } else { None };
-        let (def, site) = self.at_site(Site { acts: system == TRAIN, ..Site::of(system, &name) }, |cx| match origin {
-            Some((name, span)) => cx.on_behalf(name, span, |cx| cx.def(system, id, source)),
-            None => cx.def(system, id, source),
-        });
-        if let Some(def) = def {
+        let site = || Site { acts: system == TRAIN, ..Site::of(system, &name) };
+        let Some(all) = self.at_site(site(), |cx| cx.written_defs(source)).0 else {
+            self.systems[system].families[id].failed = true;
+            return;
+        };
+        for written in all {
+            let origin = if system == ACT { self.planner_of(&name) } else { None };
+            let (def, site) = self.at_site(site(), |cx| match origin {
+                Some((name, span)) => cx.on_behalf(name, span, |cx| cx.def(system, id, source, &written)),
+                None => cx.def(system, id, source, &written),
+            });
+            let Some(def) = def else {
+                self.systems[system].families[id].failed = true;
+                return;
+            };
             let build = &mut self.systems[system];
             build.defs.push(def);
             build.touched.push(site.touched);
             let def = hir::DefId(build.defs.len() as u32 - 1);
             build.families[id].defs.push(def);
-        } else {
-            self.systems[system].families[id].failed = true;
         }
+    }
+
+    /// What is written out of an equation: its ranges are known before its subscripts are.
+    fn written_defs(&mut self, source: &DefSource<'a>) -> Option<Vec<Written<'a>>> {
+        let env = match &source.scope {
+            Scope::Plain(env) => env.clone(),
+            Scope::Rollout(rollout, side) => rollout.ranges_env(*side),
+        };
+        let all = self.windows(&[source.clauses], &env)?;
+        let stray = all[0].iter().find(|(name, _)| !source.indices.iter().any(|e| mentions(e, &name.text)));
+        if let Some((name, _)) = stray {
+            self.no_subscript(name);
+            return None;
+        }
+        Some(all)
     }
 
     /// Where a field of the data exists.

@@ -46,13 +46,13 @@ pub struct Dim {
     pub span: Span,
 }
 
-/// A field of the data: `obs`, `r`, `first`, `terminal`.
+/// A field of the data: `obs`, `r`, `discount`, `first`, `terminal`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
     pub name: String,
     pub axes: Vec<AxisId>,
     pub dtype: Dtype,
-    /// A consequence of the action (`r`, `terminal`, the action itself): there is one fewer than observations.
+    /// A consequence of the action (`r`, `discount`, `terminal`, the action itself): there is one fewer than observations.
     pub outcome: bool,
     pub span: Span,
 }
@@ -200,7 +200,15 @@ pub struct Metric {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Source {
     /// Segments of `time` observations out of past experience, `batch` at a time.
-    Replay { capacity: u64, cross: bool, context: u32, batch: Dim, time: Dim },
+    Replay {
+        capacity: u64,
+        cross: bool,
+        /// A segment is drawn by drawing its episode first, all with the same chance.
+        by_episode: bool,
+        context: u32,
+        batch: Dim,
+        time: Dim,
+    },
     /// `steps` fresh transitions, visited `epochs` times in parts of `minibatch`.
     Rollout { steps: u64, epochs: u32, minibatch: u64, time: Dim },
 }

@@ -124,9 +124,9 @@ impl Diagnostics {
                 }
                 let outcome = environment.step(to_task(model, &action))?;
                 if let Some(actor) = &mut actor {
-                    actor.outcome(0, outcome.reward, outcome.terminal)?;
+                    actor.outcome(0, &outcome)?;
                 }
-                seen.follow(&action, outcome.reward, outcome.terminal);
+                seen.follow(&action, &outcome);
                 seen.observe(environment.observation(), false);
                 if outcome.last {
                     break;

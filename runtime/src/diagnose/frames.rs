@@ -31,7 +31,7 @@ pub fn frames(config: &Config, learnt: &State, progress: f64, count: usize) -> R
         actor.show(0, environment.observation(), step == 0)?;
         actor.decide(config.seed, step)?;
         let outcome = environment.step(to_task(&config.model, actor.action(0)))?;
-        actor.outcome(0, outcome.reward, outcome.terminal)?;
+        actor.outcome(0, &outcome)?;
         gained += outcome.reward;
         if outcome.last {
             let step = environment.elapsed();

@@ -203,9 +203,17 @@ fn shown(value: &Setting) -> String {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transition {
     pub reward: f64,
+    /// What the future counts for: 0 where nothing comes after, else 1.
+    pub discount: f64,
     pub terminal: bool,
     /// The episode is over, by a terminal state or by its length.
     pub last: bool,
+}
+
+impl Transition {
+    pub fn new(reward: f64, terminal: bool, last: bool) -> Transition {
+        Transition { reward, discount: if terminal { 0.0 } else { 1.0 }, terminal, last }
+    }
 }
 
 /// A task with its settings. Between calls it has an observation.
@@ -306,7 +314,7 @@ impl Environment {
         }
         self.look()?;
         let over = self.step >= self.settings.decisions();
-        Ok(Transition { reward, terminal: terminal || over && self.settings.limit_is_terminal, last: terminal || over })
+        Ok(Transition::new(reward, terminal || over && self.settings.limit_is_terminal, terminal || over))
     }
 
     fn name(&self) -> String {
@@ -405,12 +413,12 @@ mod tests {
     fn rewards_of_a_repeated_action_are_averaged_or_summed() {
         let repeat = Settings { repeat: 4, length: Length::Decisions(2), ..Settings::default() };
         let mut mean = counting(repeat.clone(), -1.0, 1);
-        assert_eq!(mean.step([0.5]).unwrap(), Transition { reward: 2.5, terminal: false, last: false });
-        assert_eq!(mean.step([0.5]).unwrap(), Transition { reward: 6.5, terminal: false, last: true });
+        assert_eq!(mean.step([0.5]).unwrap(), Transition::new(2.5, false, false));
+        assert_eq!(mean.step([0.5]).unwrap(), Transition::new(6.5, false, true));
         let mut sum = counting(Settings { sum: true, ..repeat.clone() }, -1.0, 1);
         assert_eq!(sum.step([0.5]).unwrap().reward, 10.0);
         let mut short = counting(repeat, 2.0, 1);
-        assert_eq!(short.step([0.5]).unwrap(), Transition { reward: 1.5, terminal: true, last: true });
+        assert_eq!(short.step([0.5]).unwrap(), Transition::new(1.5, true, true));
     }
 
     #[test]
@@ -419,10 +427,12 @@ mod tests {
         let settings = Settings { repeat: 4, length, sum: true, limit_is_terminal: true, ..Settings::default() };
         assert_eq!(settings.decisions(), 3);
         let mut task = counting(settings, -1.0, 1);
-        assert_eq!(task.step([0.0]).unwrap(), Transition { reward: 10.0, terminal: false, last: false });
-        assert_eq!(task.step([0.0]).unwrap(), Transition { reward: 26.0, terminal: false, last: false });
+        assert_eq!(task.step([0.0]).unwrap(), Transition::new(10.0, false, false));
+        assert_eq!(task.step([0.0]).unwrap(), Transition::new(26.0, false, false));
         // Two control steps are left. The time limit is terminal where the settings say so.
-        assert_eq!(task.step([0.0]).unwrap(), Transition { reward: 19.0, terminal: true, last: true });
+        let end = task.step([0.0]).unwrap();
+        assert_eq!(end, Transition::new(19.0, true, true));
+        assert_eq!((end.discount, Transition::new(19.0, false, true).discount), (0.0, 1.0));
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Evaluator {
             for (row, (observation, outcome)) in before.into_iter().zip(outcomes).enumerate() {
                 let Some(outcome) = outcome else { continue };
                 episodes[row].push(Seen { observation, action: self.actor.action(row).to_vec(), outcome });
-                self.actor.outcome(row, outcome.reward, outcome.terminal)?;
+                self.actor.outcome(row, &outcome)?;
                 returns[row] += outcome.reward;
                 running[row] = !outcome.last;
             }
@@ -142,7 +142,7 @@ impl Evaluator {
                 for (episode, environment) in episodes.iter().zip(self.environments.iter()) {
                     for (t, seen) in episode.iter().enumerate() {
                         metrics.episodes.observe(&seen.observation, t == 0);
-                        metrics.episodes.follow(&seen.action, seen.outcome.reward, seen.outcome.terminal);
+                        metrics.episodes.follow(&seen.action, &seen.outcome);
                     }
                     metrics.episodes.observe(environment.observation(), false);
                 }

@@ -188,12 +188,12 @@ impl Trainer {
         let moved = to_task(&self.config.model, &action);
         let outcome = timed(&mut self.times.environment, || self.environment.step(moved))?;
         timed(&mut self.times.replay, || {
-            self.experience.follow(&action, outcome.reward, outcome.terminal);
+            self.experience.follow(&action, &outcome);
             self.experience.observe(self.environment.observation(), false);
         });
         // What came before the first decision of its own is none of the actor's.
         if self.counters.step >= self.config.train.seed_steps {
-            self.actor.outcome(0, outcome.reward, outcome.terminal)?;
+            self.actor.outcome(0, &outcome)?;
         }
         self.counters.step += 1;
         self.counters.gained += outcome.reward;

@@ -35,6 +35,7 @@ impl<'a> Oracle<'a> {
                         return value;
                     }
                 }
+                "low" | "high" => return self.end(cx, args, n.text == "low"),
                 "rename" => return self.rename(cx, args),
                 "memory" => return self.remember(cx, args),
                 _ => {}
@@ -68,6 +69,16 @@ impl<'a> Oracle<'a> {
             }
         };
         self.apply(cx, fun, values, named, asked)
+    }
+
+    /// An end of a range, or of the action's.
+    fn end(&self, cx: &Cx<'a>, args: &'a [Arg], low: bool) -> R<Val<'a>> {
+        let [Arg { kind: ArgKind::Value(e), .. }] = args else { return unknown("an end of no range") };
+        let range = if e.as_name().is_some_and(|n| n.text == self.action.0) { self.action.2 } else { e };
+        match self.eval(cx, range)? {
+            Val::Range(lo, hi, _) => Ok(Val::number(if low { lo } else { hi })),
+            _ => unknown("an end of no range"),
+        }
     }
 
     /// An axis that a body makes.

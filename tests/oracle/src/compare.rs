@@ -8,7 +8,7 @@ use std::sync::Once;
 use compiler::ir::Role;
 use compiler::lower::Entry;
 use compiler::run::{Call, Tensor, Tensors};
-use dsl::ast::MemberKind;
+use dsl::ast::{ClauseKind, MemberKind};
 
 use crate::array::Array;
 use crate::eval::Oracle;
@@ -227,9 +227,12 @@ fn train(file: &dsl::ast::File, model: &dsl::hir::Model, seed: u64, params: &Ten
     for (name, t) in have.iter().filter(|(n, _)| n.starts_with("value.")) {
         let mut parts = name["value.".len()..].split('.');
         let family = parts.next().unwrap_or_default();
+        // `y[:, 2]` is a part of a family, at these subscripts.
+        let (family, part) = family.split_once('[').unwrap_or((family, ""));
+        let part: Vec<Option<i64>> = part.trim_end_matches(']').split(", ").map(|at| at.parse().ok()).collect();
         if oracle.space.equations.contains_key(family) {
             let path: Vec<&str> = parts.collect();
-            values(&oracle, family, &path, batch, name, t, report).map_err(said)?;
+            values(&oracle, family, (&part, &path), batch, name, t, report).map_err(said)?;
         }
     }
     Ok(())
@@ -279,19 +282,25 @@ fn losses<'a>(
         let mut sum = Num::ZERO;
         for part in &loss.parts {
             let clauses: Vec<_> = part.clauses.iter().chain(&loss.clauses).collect();
-            let free = oracle.free(&part.value);
-            let (points, inferred) = oracle.points(&free, &clauses, &part.value)?;
+            let condition = clauses.iter().find_map(|c| if let ClauseKind::Where(e) = &c.kind { Some(e) } else { None });
+            let (names, points, inferred) = oracle.points(&clauses, &part.value)?;
             if points.is_empty() {
                 return Err(Stop::Unknown(format!("loss {} holds nowhere", loss.name.text)));
             }
-            let mut total = Num::ZERO;
+            let (mut total, mut count) = (Num::ZERO, 0);
             for sample in 0..batch {
                 for point in &points {
-                    let cx = oracle.at(&oracle.site(sample), &free, point, &inferred);
+                    let cx = oracle.at(&oracle.site(sample), &names, point, &inferred);
+                    if let Some(condition) = condition
+                        && oracle.eval(&cx, condition)?.real()? == 0.0
+                    {
+                        continue;
+                    }
                     total = total.add(&oracle.eval(&cx, &part.value)?.array()?.data[0]);
+                    count += 1;
                 }
             }
-            sum = sum.add(&total.mul(&Num::Plain(1.0 / (points.len() * batch) as f64)));
+            sum = sum.add(&total.mul(&Num::Plain(1.0 / f64::from(count.max(1)))));
         }
         let name = format!("loss.{}", loss.name.text);
         match have.get(&name) {
@@ -308,7 +317,7 @@ fn losses<'a>(
 fn values(
     oracle: &Oracle<'_>,
     family: &str,
-    path: &[&str],
+    (part, path): (&[Option<i64>], &[&str]),
     batch: usize,
     name: &str,
     have: &Tensor,
@@ -317,8 +326,9 @@ fn values(
     let rules = &oracle.space.equations[family];
     let indices = rules[0].equation.place.indices.len();
     let mut points: Vec<Vec<i64>> = vec![Vec::new()];
-    for _ in 0..indices {
-        points = points.into_iter().flat_map(|p| (0..=FAR).map(move |i| [p.clone(), vec![i]].concat())).collect();
+    for i in 0..indices {
+        let all = part.get(i).copied().flatten().map_or(0..=FAR, |at| at..=at);
+        points = points.into_iter().flat_map(|p| all.clone().map(move |i| [p.clone(), vec![i]].concat())).collect();
     }
     let read = |sample, at: &[i64]| -> R<Option<Array>> {
         match oracle.read(&oracle.root, &oracle.space, family, sample, at) {

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dsl::ast::{ArgKind, ClauseKind, Equation, Expr, ExprKind, File, Item, MemberKind, Stmt, StmtKind};
+use dsl::ast::{ArgKind, Clause, ClauseKind, Equation, Expr, ExprKind, File, Item, MemberKind, Stmt, StmtKind};
 
 use crate::family::{reads, walk};
 
 /// What every batch of generated models must hold, each in at least 2 % of the models.
-pub const WANTED: [&str; 30] = [
+pub const WANTED: [\&str; 34] = [
     "family of several subscripts",
     "copy",
     "constant target",
@@ -38,6 +38,10 @@ pub const WANTED: [&str; 30] = [
     "memory that acting reads",
     "draw",
     "optimizer after another",
+    "window that shrinks",
+    "loss over a window",
+    "NaN replaced",
+    "range of the action",
 ];
 
 struct Seen<'a> {
@@ -100,7 +104,12 @@ pub fn constructs(file: &File) -> BTreeSet<&'static str> {
                         MemberKind::Equation(e) => seen.equation(e),
                         MemberKind::Act(list) => list.iter().for_each(|e| seen.equation(e)),
                         MemberKind::Planner(p) => p.equations.iter().for_each(|e| seen.equation(e)),
-                        MemberKind::Loss(l) => l.parts.iter().for_each(|p| seen.expr(&p.value, &[])),
+                        MemberKind::Loss(l) => {
+                            if l.parts.iter().any(|p| dependent(l.clauses.iter().chain(&p.clauses))) {
+                                seen.found.insert("loss over a window");
+                            }
+                            l.parts.iter().for_each(|p| seen.expr(&p.value, &[]));
+                        }
                         MemberKind::Fn(f) => seen.body(&f.body),
                         _ => {}
                     }
@@ -116,6 +125,16 @@ fn is_call<'a>(e: &'a Expr, name: &str) -> Option<Vec<&'a Expr>> {
     let ExprKind::Call(f, args) = &e.kind else { return None };
     let args = args.iter().filter_map(|a| if let ArgKind::Value(e) = &a.kind { Some(e) } else { None });
     f.as_name().filter(|n| n.text == name).map(|_| args.collect())
+}
+
+/// Whether the range of an index names another one.
+fn dependent<'c>(clauses: impl Iterator<Item = &'c Clause>) -> bool {
+    let iters: Vec<_> = clauses.filter_map(|c| if let ClauseKind::For(i) = &c.kind { Some(i) } else { None }).flatten().collect();
+    let mut found = false;
+    for (_, range) in &iters {
+        walk(range, &mut |e| found |= e.as_name().is_some_and(|n| iters.iter().any(|(name, _)| name.text == n.text)));
+    }
+    found
 }
 
 fn over_batch(list: &Expr) -> bool {
@@ -140,6 +159,9 @@ impl<'a> Seen<'a> {
         self.of = name;
         if e.place.indices.len() > 1 {
             self.found.insert("family of several subscripts");
+        }
+        if dependent(e.clauses.iter()) {
+            self.found.insert("window that shrinks");
         }
         if trivial(&e.value) {
             self.found.insert("copy");
@@ -204,6 +226,12 @@ impl<'a> Seen<'a> {
             && args.iter().any(|a| matches!(&a.kind, ArgKind::Named(n, list) if n.text == "over" && over_batch(list)))
         {
             self.found.insert("batch statistic");
+        }
+        if is_call(e, "finite").is_some_and(|args| args.len() > 1) {
+            self.found.insert("NaN replaced");
+        }
+        if is_call(e, "high").is_some() {
+            self.found.insert("range of the action");
         }
         if is_call(e, "gaussian").is_some() {
             self.found.insert("draw");

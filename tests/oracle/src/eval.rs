@@ -150,7 +150,7 @@ impl<'a> Oracle<'a> {
             }
             MemberKind::Input(fields) => {
                 for f in fields {
-                    self.data.insert(&f.name.text, (&f.ty, f.name.text == "r" || f.name.text == "terminal"));
+                    self.data.insert(&f.name.text, (&f.ty, ["r", "discount", "terminal"].contains(&&*f.name.text)));
                 }
             }
             MemberKind::Action { decl, range } => {

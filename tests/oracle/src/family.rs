@@ -203,10 +203,12 @@ impl<'a> Oracle<'a> {
     /// Whether a point lies in the ranges that an equation gives; the indices that have none.
     fn within(&self, site: &Cx<'a>, env: &Env<'a>, equation: &'a Equation) -> R<Option<Vec<String>>> {
         let mut given = Vec::new();
+        // A range may depend on the indices before it.
+        let inside = Cx { env: env.clone(), ..site.clone() };
         for (name, range) in ranges(&equation.clauses) {
             let Some(node) = find(env, name) else { continue };
             let Bound::Value(at) = &node.bound else { continue };
-            if !self.run_over(site, range)?.0.contains(&at.real()?) {
+            if !self.run_over(&inside, range)?.0.contains(&at.real()?) {
                 return Ok(None);
             }
             given.push(name.to_string());
@@ -260,35 +262,39 @@ impl<'a> Oracle<'a> {
         Ok(value.real()? != 0.0)
     }
 
-    /// The points of an expression's free indices: as its clauses say, or wherever everything that it reads exists.
-    pub fn points(&self, free: &[String], clauses: &[&'a Clause], value: &'a Expr) -> R<(Vec<Vec<f64>>, Vec<String>)> {
+    /// The points of an expression's free indices: as its clauses say, or wherever everything that it reads exists. First
+    /// come the names of the indices, of which those with a range that others depend on stand before these.
+    pub fn points(&self, clauses: &[&'a Clause], value: &'a Expr) -> R<Points> {
         let site = self.site(0);
+        let given: Vec<(&str, &Expr)> = clauses.iter().flat_map(|c| ranges(std::slice::from_ref(c))).collect();
+        let mut names: Vec<String> = given.iter().map(|(n, _)| n.to_string()).collect();
+        let inferred: Vec<String> = self.free(value).into_iter().filter(|n| !names.contains(n)).collect();
         let mut all: Vec<Vec<f64>> = vec![Vec::new()];
-        let mut inferred = Vec::new();
-        for name in free {
-            let range = clauses.iter().flat_map(|c| ranges(std::slice::from_ref(c))).find(|(n, _)| n == name);
-            let run = match range {
-                Some((_, e)) => self.run_over(&site, e)?.0,
-                None => {
-                    inferred.push(name.clone());
-                    (0..=FAR).map(|i| i as f64).collect()
-                }
-            };
-            all = all.into_iter().flat_map(|p| run.iter().map(move |i| [p.clone(), vec![*i]].concat())).collect();
+        for (i, (_, range)) in given.iter().enumerate() {
+            let mut next = Vec::new();
+            for point in all {
+                let run = self.run_over(&self.at(&site, &names[..i], &point, &[]), range)?.0;
+                next.extend(run.into_iter().map(|at| [point.clone(), vec![at]].concat()));
+            }
+            all = next;
+        }
+        names.extend(inferred.iter().cloned());
+        for _ in &inferred {
+            all = all.into_iter().flat_map(|p| (0..=FAR).map(move |i| [p.clone(), vec![i as f64]].concat())).collect();
         }
         if inferred.is_empty() {
-            return Ok((all, inferred));
+            return Ok((names, all, inferred));
         }
         let mut kept = Vec::new();
         for point in all {
-            let cx = self.at(&site, free, &point, &inferred);
+            let cx = self.at(&site, &names, &point, &inferred);
             match self.eval(&cx, value) {
                 Ok(_) => kept.push(point),
                 Err(Stop::NoPoint(_)) => {}
                 Err(e) => return Err(e),
             }
         }
-        Ok((kept, inferred))
+        Ok((names, kept, inferred))
     }
 
     pub fn at(&self, site: &Cx<'a>, free: &[String], point: &[f64], inferred: &[String]) -> Cx<'a> {
@@ -329,6 +335,9 @@ impl<'a> Oracle<'a> {
         free
     }
 }
+
+/// Names of indices, points, and the names that have no range.
+pub type Points = (Vec<String>, Vec<Vec<f64>>, Vec<String>);
 
 pub fn ranges(clauses: &[Clause]) -> Vec<(&str, &Expr)> {
     let lists = clauses.iter().filter_map(|c| if let ClauseKind::For(list) = &c.kind { Some(list) } else { None });

@@ -20,7 +20,7 @@ impl Writer {
 
     /// Adds one family.
     pub fn equation(&mut self) {
-        match self.rng.below(23) {
+        match self.rng.below(24) {
             0..=2 => self.plain(),
             3 => self.indexed(),
             4..=6 => self.copy(),
@@ -35,6 +35,7 @@ impl Writer {
             19 => self.record(),
             20 => self.behind(),
             21 => self.drawn(),
+            22 => self.window(),
             _ => self.statistic(),
         }
     }
@@ -149,6 +150,23 @@ impl Writer {
         self.members.push(format!("  {name}[t, k+1] = {step}({name}[t, k], a[t+k])   for k in 0..K"));
         let sc = Scope { from: 0, to: T - 2, read: vec!["z".into(), "a".into()], ..Scope::default() };
         self.push(&name, vec![Sub::Time, Sub::Over("K")], Kind::Latent, sc);
+    }
+
+    /// Several steps ahead from every start, as many as the segment has left, and a loss over all of them.
+    fn window(&mut self) {
+        let (name, loss) = (self.fresh("y"), self.fresh("w"));
+        let mut locals = Scope { locals: vec![("x".into(), None)], ..Scope::default() };
+        let step = self.fresh("step");
+        let (dq, dp) = (self.expr(&mut locals, VQ, 2), self.expr(&mut locals, VQ, 1));
+        self.members
+            .push(format!("  fn {step}(x, u) {{ return x {{ q = x.q + 0.3 * {dq}, p = x.p - 0.3 * {dp}, c = x.c + sum(u) }} }}"));
+        self.members.push(format!("  {name}[t, 0] = z[t]   for t in 0..T"));
+        self.members.push(format!("  {name}[t, k+1] = {step}({name}[t, k], a[t+k])   for k in 0..K, t in 0..T-1-k"));
+        let picked = *self.rng.pick(&["", "", "   where r[t] > 0.1", "   where z[t+k].q[0] > 0"]);
+        let value = *self.rng.pick(&["sq(Y[t, k] - z[t+k])", "0.9^k * Y[t, k].q @ z[t].p", "sin(sum(Y[t, k].c)) * (k + 1)"]);
+        let range = *self.rng.pick(&["k in 1..=K, t in 0..T-K", "k in 1..=K, t in 0..T-k", "k in 0..K, t in k..T-1"]);
+        let value = value.replace('Y', &name);
+        self.members.push(format!("  loss {loss} 0.5 = {value}{picked}   for {range}"));
     }
 
     fn remembered(&mut self) {

@@ -133,7 +133,10 @@ impl Writer {
     }
 
     fn constant(&mut self, sc: &mut Scope, ty: Ty) -> String {
-        let n = self.number(sc);
+        let n = match self.rng.below(8) {
+            0 if sc.families => "0.2 * (high(a) - low(a))".to_string(),
+            _ => self.number(sc),
+        };
         if ty.is_empty() { n } else { format!("{n} * ones([{}])", ty.join(", ")) }
     }
 
@@ -148,6 +151,9 @@ impl Writer {
             "-X",
             "cos(X)",
             "silu(X)",
+            "finite(X)",
+            "(X + finite(sg(log(sin(X) - 2)), 0.3))",
+            "(X * finite(sg(X * 1e30 * 1e30), 0, 0.5))",
             "log(2 + X^2)",
         ]);
         let x = if form.contains("X^") || form.starts_with('-') { format!("({x})") } else { x.to_string() };

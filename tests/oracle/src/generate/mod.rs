@@ -156,6 +156,7 @@ impl Writer {
             |name: &str, kind, to| Family { name: name.into(), subs: vec![Sub::Time], kind, from: 0, to, reads: Vec::new() };
         self.families.push(base("z", Kind::Latent, T));
         self.families.push(base("r", Kind::Array(S), T - 1));
+        self.families.push(base("discount", Kind::Array(S), T - 1));
         self.families.push(base("a", Kind::Array(VA), T - 1));
         for _ in 0..self.rng.below(3) {
             self.function();
@@ -171,7 +172,7 @@ impl Writer {
         modules.extend(self.memory.then_some("m"));
         self.sequence = self.sequence.min(modules.len());
         let mut losses = String::new();
-        for i in 3..self.families.len() {
+        for i in 4..self.families.len() {
             let f = self.families[i].clone();
             let inner = self.families[i + 1..].iter().any(|g| g.reads.contains(&f.name));
             if !inner || self.rng.percent(30) {
@@ -182,7 +183,8 @@ impl Writer {
             losses = "  loss l0 1.0 = sq(z[t])\n".into();
         }
         let body = format!("{}\n{losses}{acting}", self.members.join("\n"));
-        let mut text = format!("{algorithm}model M {{\n  input  obs: [O], r: [], first: bool\n  action a: [A] in -1..1\n");
+        let mut text =
+            format!("{algorithm}model M {{\n  input  obs: [O], r: [], discount: [], first: bool\n  action a: [A] in -1..1\n");
         let dims: Vec<String> = DIMS.iter().map(|(n, s)| format!("{n} = {s}")).collect();
         let _ = writeln!(text, "  dim    {}", dims.join(", "));
         text += "  latent z { q: [Q], p: [Q], c: [C] }\n  net encoder(obs) -> z = mlp([2], tanh)\n";
