@@ -14,8 +14,18 @@ use compiler::simplify::simplify;
 use dsl::hir::Model;
 use support::{made_up, models, project};
 
-const FILES: [&str; 9] =
-    ["hamworld_s6", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
+const FILES: [&str; 10] = [
+    "hamworld",
+    "hamworld_s6",
+    "hamworld_literal",
+    "hamworld_light",
+    "hamworld_mamba2",
+    "ablations",
+    "tdmpc2",
+    "dreamerv3",
+    "sac",
+    "ppo",
+];
 
 /// Largest difference, relative to the largest number.
 fn distance(a: &[f64], b: &[f64]) -> f64 {

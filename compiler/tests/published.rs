@@ -41,8 +41,25 @@ const SETS: [Set; 3] = [
     },
 ];
 
+/// What the goldens have besides the model's own equations.
+const MORE: &str = "
+  raw[t]         = encoder(obs[t])
+  length[t]      = norm(raw[t])
+  after[t]       = energy(s[t].next.q, s[t].next.p)
+  near[t]        = project(s[t].next)
+  far[t]         = slow.project(zs[t+1])
+  reward_of[t]   = reward(s[t].next).logits
+  value_of[t]    = value(z[t]).logits             for t in 0..T-1
+  slow_of[t]     = slow.value(sg(z[t])).logits    for t in 0..T-1
+  reward_mean[t] = reward(s[t].next).mean
+  value_mean[t]  = value(z[t]).mean               for t in 0..T-1
+  ahead_mean[t]  = v[t+1]
+  guess[t]       = prior(z[t])                    for t in 0..T-1
+  small[t]       = select(norm(a[t]) < eps, 1, 0)
+";
+
 /// Arrays of the training graph by the authors' names. A latent is in three parts.
-const VALUES: [(&str, &str); 14] = [
+const VALUES: [(&str, &str); 26] = [
     ("z", "value.z"),
     ("z_target", "value.zs"),
     ("z_next", "value.s.next"),
@@ -56,6 +73,18 @@ const VALUES: [(&str, &str); 14] = [
     ("dH_dp", "value.s.Hp"),
     ("energy", "value.s.E"),
     ("lambda_return", "value.ret"),
+    ("z_unclipped_norm", "value.length"),
+    ("next_energy", "value.after"),
+    ("projection", "value.near"),
+    ("projection_target", "value.far"),
+    ("reward_logits", "value.reward_of"),
+    ("value_logits", "value.value_of"),
+    ("value_target_logits", "value.slow_of"),
+    ("reward_mean", "value.reward_mean"),
+    ("value_mean", "value.value_mean"),
+    ("value_target_next", "value.ahead_mean"),
+    ("policy", "value.guess"),
+    ("small_action_mask", "value.small"),
     ("total", "objective.main"),
 ];
 
@@ -85,6 +114,14 @@ const FREE: &str = "energy.2.bias";
 impl Set {
     fn model(&self) -> Model {
         model(&project(self.file), &[&self.sizes[..], &[("B", 6)]].concat())
+    }
+
+    /// The model with members of a test's own.
+    fn with(&self, members: &str) -> Model {
+        let text = std::fs::read_to_string(project(self.file)).expect("a model");
+        let name = if self.task == "cartpole" { "HamWorldCartpole" } else { "HamWorld" };
+        let text = format!("{text}\nmodel More extends {name} {{\n{members}\n}}\n");
+        of_text_in("models", &text, &[&self.sizes[..], &[("B", 6)]].concat())
     }
 
     fn file(&self, name: &str) -> Tensors {
@@ -117,9 +154,7 @@ impl Set {
         given.insert("data.obs".into(), pick("observations", "observations_far", "train_clip"));
         given.insert("data.a".into(), pick("actions", "actions_nosmall", "train_nosmall"));
         given.insert("data.r".into(), scalar("rewards"));
-        let mut ends = scalar("discounts");
-        ends.data.iter_mut().for_each(|x| *x = 1.0 - *x);
-        given.insert("data.terminal".into(), ends);
+        given.insert("data.discount".into(), scalar("discounts"));
         given.insert("data.first".into(), Tensor { shape: vec![6, 9], data: vec![0.0; 54] });
         given
     }
@@ -168,15 +203,12 @@ fn close_summary(what: &str, have: &Tensor, want: &Tensor, bound: f64) {
 
 /// Predictions of the re-rolls, by start and then by step, as the goldens have them.
 fn rerolled(have: &Tensors) -> Tensor {
-    let field = |k: usize, f: &str| &have[&format!("value.{}.{f}", ["s.next", "y2", "y3"][k])];
     let mut data = Vec::new();
-    for b in 0..6 {
-        for (start, k) in (0..8).flat_map(|start| (0..3.min(8 - start)).map(move |k| (start, k))) {
-            for (f, from, to) in FIELDS {
-                let (t, n) = (field(k, f), to - from);
-                let row = b * t.shape[1] + start;
-                data.extend(&t.data[row * n..(row + 1) * n]);
-            }
+    for (b, start) in (0..6).flat_map(|b| (0..8).map(move |start| (b, start))) {
+        for (k, (f, from, to)) in (1..=3.min(8 - start)).flat_map(|k| FIELDS.map(|field| (k, field))) {
+            let (t, n, starts) = (&have[&format!("value.w[:, {k}].{f}")], to - from, 9 - k);
+            assert_eq!(t.shape, [6, starts, 1, n]);
+            data.extend(&t.data[(b * starts + start) * n..][..n]);
         }
     }
     Tensor { shape: vec![6, 21, 48], data }
@@ -187,7 +219,8 @@ fn update(set: &Set, (name, progress): (&str, f64), double: bool, kernels: Optio
     let at = |what: &str| format!("{} {name}: {what}", set.task);
     let want = set.file(&format!("{name}_f64"));
     let run = Call { entry: Entry::TrainStep, observe: true, double, kernels, progress, ..Call::default() };
-    let have = call(&set.model(), &run, &set.given(name)).unwrap_or_else(|e| panic!("{}", at(&e.to_string())));
+    let (model, given) = (set.with(MORE), set.given(name));
+    let have = call(&model, &run, &given).unwrap_or_else(|e| panic!("{}", at(&e.to_string())));
     let mine = |name: &str| have.get(name).unwrap_or_else(|| panic!("{name} is not given out"));
     let mut compared = 0;
     for (theirs, ours) in VALUES {
@@ -232,10 +265,32 @@ fn update(set: &Set, (name, progress): (&str, f64), double: bool, kernels: Optio
             close(&at(path), gradient, want, bound);
         }
     }
-    for (ours, theirs) in names() {
-        if let Some(want) = want.get(&format!("step1.{theirs}")) {
-            close_summary(&at(&format!("next {ours}")), mine(&format!("next.{ours}")), want, bound);
+    let clip = (10.0 / (norm + 1e-6)).min(1.0);
+    close(&at("clip_coefficient"), &Tensor { shape: vec![1], data: vec![clip] }, &want["clip_coefficient"], bound);
+    for layer in 0..2 {
+        let Some(want) = want.get("memory_state_before") else { continue };
+        let (state, steps) = (mine(&format!("value.m.carry.{layer}.h")), 8);
+        for (b, t) in (0..6).flat_map(|b| (1..steps).map(move |t| (b, t))) {
+            let have = Tensor { shape: vec![128], data: state.data[(b * steps + t - 1) * 128..][..128].to_vec() };
+            let want = want.data[((b * steps + t) * 2 + layer) * 128..][..128].to_vec();
+            close(&at("memory_state"), &have, &Tensor { shape: vec![128], data: want }, bound);
         }
+    }
+    let stepped = |have: &Tensors, step: &str| {
+        for (ours, theirs) in names() {
+            if let Some(want) = want.get(&format!("{step}.{theirs}")) {
+                close_summary(&at(&format!("{step} {ours}")), &have[&format!("next.{ours}")], want, bound);
+            }
+        }
+    };
+    stepped(&have, "step1");
+    // A second update goes on from what the first one left.
+    if let Some(total) = want.get("total_second").filter(|_| double) {
+        let mut given = given;
+        given.extend(have.iter().filter_map(|(name, t)| Some((name.strip_prefix("next.")?.to_string(), t.clone()))));
+        let have = call(&model, &Call { step: 1, ..run }, &given).unwrap_or_else(|e| panic!("{}", at(&e.to_string())));
+        close(&at("total_second"), &have["objective.main"], total, bound);
+        stepped(&have, "step2");
     }
 }
 
@@ -330,6 +385,46 @@ fn searches_in_double_precision() {
     }
 }
 
+/// Three decisions of an episode from its start, each on what the one before left.
+#[test]
+fn decisions_in_double_precision() {
+    for set in &SETS {
+        let golden = set.file("act_f64");
+        let mut given = set.params(1.0);
+        for (decision, bound) in [1e-9, 1e-9, 1e-8].into_iter().enumerate() {
+            let at = |what: &str| format!("{} decision {decision}: {what}", set.task);
+            let of = |what: &str| golden.get(&format!("{decision}.{what}"));
+            let rounds: Vec<Tensor> = (0..set.iterations).map(|round| noise(&golden, &decision.to_string(), round)).collect();
+            let shape = [&[1, set.iterations], &rounds[0].shape[..]].concat();
+            let data = rounds.into_iter().flat_map(|round| round.data).collect();
+            given.insert("draw.plan.noise".into(), Tensor { shape, data });
+            given.insert("data.obs".into(), with_axes(of("observation").expect("an observation"), 1));
+            given.insert("data.first".into(), Tensor { shape: vec![1], data: vec![f64::from(decision == 0)] });
+            let entry = match of("noise_exploration") {
+                Some(noise) => {
+                    given.insert("draw.act.train".into(), with_axes(noise, 1));
+                    Entry::Act
+                }
+                None => Entry::Plan,
+            };
+            for layer in 0..2 {
+                let Some(state) = given.get(&format!("carry.m.{layer}.h")) else { continue };
+                let want = of("memory_state").expect("a memory").data[128 * layer..][..128].to_vec();
+                close(&at("memory"), state, &Tensor { shape: vec![128], data: want }, bound);
+            }
+            let run = Call { entry, observe: true, double: true, progress: 0.45, batch: Some(1), ..Call::default() };
+            let have = call(&set.model(), &run, &given).unwrap_or_else(|e| panic!("{}", at(&e.to_string())));
+            close(&at("action"), &have["action"], of("action").expect("an action"), bound);
+            // The plan that the next search starts from, one step on.
+            let (size, last) = (set.sizes[1].1 as usize, &have["next.carry.plan.last"]);
+            let data = last.data[size..].iter().copied().chain(vec![0.0; size]).collect();
+            let moved = Tensor { shape: last.shape.clone(), data };
+            close(&at("next plan"), &moved, of("next_init_mean").expect("a plan"), bound);
+            given.extend(have.iter().filter_map(|(name, t)| Some((name.strip_prefix("next.")?.to_string(), t.clone()))));
+        }
+    }
+}
+
 /// Every round of a search by itself, from the goldens' mean and deviation.
 #[test]
 fn rounds_by_kernels() {
@@ -394,7 +489,7 @@ fn errors_ahead_in_double_precision() {
         let steps = rows + ahead;
         given.insert("data.obs".into(), data("observations", steps));
         given.insert("data.a".into(), data("actions", steps - 1));
-        for (name, steps) in [("r", steps - 1), ("terminal", steps - 1), ("first", steps)] {
+        for (name, steps) in [("r", steps - 1), ("discount", steps - 1), ("first", steps)] {
             given.insert(format!("data.{name}"), Tensor { shape: vec![4, steps], data: vec![0.0; 4 * steps] });
         }
         let run = Call { entry: Entry::Evaluate, double: true, progress: 1.0, ..Call::default() };

@@ -7,7 +7,7 @@ use dsl::ast::{ArgKind, Clause, ClauseKind, Equation, Expr, ExprKind, File, Item
 use crate::family::{reads, walk};
 
 /// What every batch of generated models must hold, each in at least 2 % of the models.
-pub const WANTED: [\&str; 34] = [
+pub const WANTED: [&str; 34] = [
     "family of several subscripts",
     "copy",
     "constant target",
