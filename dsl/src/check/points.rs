@@ -107,7 +107,16 @@ impl Ctx<'_> {
     /// Whether the value differs between points, and still reads the target at other ones, through a fold or a collection.
     pub(super) fn reads_other_points(&mut self, of: ExprId, gathered: &[Gathered], span: Span) -> bool {
         let free = varies(&self.table, of).0;
-        for Gathered { vars, samples, span: fold } in gathered {
+        for Gathered { vars, samples, body, span: fold } in gathered {
+            if *samples && !self.by_sample(*body) {
+                self.report(
+                    Diagnostic::new(Code::GradOtherPoints, span, "the value counts this once for each sample")
+                        .label(*fold, "here, of a number that is the same for all")
+                        .note("each sample has a variable of its own, and the number is computed once")
+                        .help("leave the samples out: `grad` of the number itself has one value for each of them"),
+                );
+                return true;
+            }
             let over = match vars.iter().find(|v| free.contains(*v)) {
                 Some(var) => self.vars[var.0 as usize].name.clone(),
                 None if *samples && self.by_sample(of) => String::new(),
@@ -137,7 +146,7 @@ impl Ctx<'_> {
             if let Op::Fold { vars, batch, body, .. } | Op::Collect { vars, batch, body, .. } = self.table.op(e).clone()
                 && self.behind(body, target, false).contains(&target)
             {
-                found.push(Gathered { vars, samples: batch, span: self.table.nodes[e.0 as usize].span });
+                found.push(Gathered { vars, samples: batch, body, span: self.table.nodes[e.0 as usize].span });
             }
         }
         found

@@ -67,6 +67,7 @@ pub(super) struct Through {
 pub(super) struct Gathered {
     pub vars: Vec<VarId>,
     pub samples: bool,
+    pub body: ExprId,
     pub span: Span,
 }
 
@@ -190,8 +191,8 @@ impl Ctx<'_> {
                 seen
             }
             Op::Read { family, leaf, index } => self.read_out(seen, family, leaf, &index, walk),
-            Op::Fold { vars, batch, .. } | Op::Collect { vars, batch, .. } if seen.depends => {
-                walk.found.gathered.push(Gathered { vars, samples: batch, span: node.span });
+            Op::Fold { vars, batch, body, .. } | Op::Collect { vars, batch, body, .. } if seen.depends => {
+                walk.found.gathered.push(Gathered { vars, samples: batch, body, span: node.span });
                 seen
             }
             _ => seen,

@@ -347,6 +347,19 @@ planner climb(horizon) {{
     agrees(&model(&algorithm("kept"), &planned("climb"), act));
 }
 
+/// Each sample has a variable of its own, and the sum over samples of one number knows one of them alone.
+#[test]
+fn a_sum_over_samples_of_what_is_the_same_for_all_is_refused() {
+    let members = "d[t] = 0.3 * ones([Q])  for t in 0..T
+         g[t] = grad(sum(energy(d[t], 2 * d[t]), over = B), d[t])
+         loss w 1.0 = sq(g[t] + z[t].q)";
+    refused(&model("", members, STILL), "E0406");
+    let members = "d[t] = 0.3 * ones([Q])  for t in 0..T
+         g[t] = grad(sum(energy(d[t], z[t].p), over = B), d[t])
+         loss w 1.0 = sq(g[t])";
+    agrees(&model("", members, STILL));
+}
+
 /// Newton's steps, in a planner and while acting: rows along the action's axis.
 #[test]
 fn second_derivatives_by_a_plan() {
