@@ -461,7 +461,7 @@ fn a_simulator_that_diverges_costs_a_diagnosis_no_more_than_its_episodes() {
     let run = folder.path().join("run");
     let settings = ["steps=60", "seed_steps=60", "eval_every=60", "length=30"].map(|s| ["--set", s]).concat();
     ends(
-        wmc(&["train", "models/hamworld_small.wm", "--task", "reacher-easy", "--dim", "B=4"])
+        wmc(&["train", "models/hamworld_s6.wm", "--task", "reacher-easy", "--dim", "B=4"])
             .args(settings)
             .arg("--out")
             .arg(&run),

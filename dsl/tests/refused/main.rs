@@ -129,7 +129,7 @@ fn on_policy_losses_run_over_transitions() {
         let model = &checked.models[0];
         let loss = model.losses.iter().find(|l| l.name == "extra").unwrap();
         let ranges: Vec<(i64, i64)> = loss.parts[0].vars.iter().map(|v| (model.var(*v).lo, model.var(*v).hi)).collect();
-        assert_eq!(ranges, [(0, 1024)], "{members}");
+        assert_eq!(ranges, [(0, 2048)], "{members}");
     }
     // An equation may hold the last observation's value too, for a record that reads it.
     let wide = "y[t] = sum(obs[t])\n record w[t] = y[t+1]\n loss extra 0.1 = y[t] - w[t]";
