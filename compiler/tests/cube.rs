@@ -509,6 +509,14 @@ fn a_decision_as_cuda() {
     }
 }
 
+/// NaN and infinities that `finite` replaces.
+#[test]
+fn replaced_numbers_as_cuda() {
+    for model in models(&project("compiler/tests/finite.wm"), &[("O", 5), ("A", 1)]) {
+        assert_eq!(differing(&model, Entry::TrainStep, 7, Numerics::default(), true), Vec::<String>::new());
+    }
+}
+
 /// Rows that fill no cube, one step, one action, a horizon of one; watched.
 #[test]
 fn odd_sizes_as_cuda() {
@@ -544,6 +552,7 @@ fn any_model_as_cuda() {
         .filter_map(|(name, otherwise)| Some((name, wanted(name, otherwise).parse().ok()?)))
         .collect();
     let files = [
+        "hamworld",
         "hamworld_s6",
         "hamworld_literal",
         "hamworld_light",
