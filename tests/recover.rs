@@ -281,9 +281,9 @@ fn the_update_that_makes_a_number_that_is_not_finite_stops_the_run() {
     let tiny = Tiny::new(METRIC, "sq(pred[t] - sg(z[t+1])) + sqrt(sq(z[t].s - z[t].s))");
     let line = model(METRIC, "sqrt(").lines().position(|l| l.contains("sqrt(")).unwrap() + 1;
     let place = format!("tiny.wm:{line}:");
-    // The first update, at step 20, is the one at fault; there is a checkpoint of every step before it.
+    // The first update, at step 21, is the one at fault; there is a checkpoint of every step before it.
     refuses(&mut tiny.train(&["--save-every", "1"]), &["at update 0", "sqrt", &place]);
-    assert_eq!(tiny.checkpoints().last(), Some(&19));
+    assert_eq!(tiny.checkpoints().last(), Some(&20));
     ends(&mut tiny.uses("eval"), 0);
     let told = text(&ends(&mut tiny.resume(&[]), 2).stderr);
     assert!(told.contains("at update 0") && told.contains(&place), "{told}");

@@ -2,9 +2,9 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`episodes`] | the episodes of a probe |
-//! | [`follow`] | series along episodes |
-//! | [`state`] | values at states that are put in place by hand |
+//! | `episodes` | the episodes of a probe |
+//! | `follow` | series along episodes |
+//! | `state` | values at states that are put in place by hand |
 //! | [`measure`] | numbers about series |
 //! | [`frames`](frames()) | moments of an episode, as the task draws itself |
 //!

@@ -225,7 +225,7 @@ impl Trainer {
             }
         } else {
             let train = &self.config.train;
-            let due = self.counters.step >= train.seed_steps && self.counters.step.is_multiple_of(train.every);
+            let due = self.counters.step > train.seed_steps && self.counters.step.is_multiple_of(train.every);
             if due && self.experience.ready()? {
                 for _ in 0..train.updates {
                     let starts = timed(&mut self.times.replay, || draw(&self.experience, &mut self.learner, seed))?;
