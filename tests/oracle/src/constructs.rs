@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dsl::ast::{ArgKind, Clause, ClauseKind, Equation, Expr, ExprKind, File, Item, MemberKind, Stmt, StmtKind};
+use dsl::ast::{Arg, ArgKind, Clause, ClauseKind, Equation, Expr, ExprKind, File, Item, MemberKind, Stmt, StmtKind};
 
 use crate::family::{reads, walk};
 
 /// What every batch of generated models must hold, each in at least 2 % of the models.
-pub const WANTED: [&str; 34] = [
+pub const WANTED: [&str; 43] = [
     "family of several subscripts",
     "copy",
     "constant target",
@@ -42,6 +42,15 @@ pub const WANTED: [&str; 34] = [
     "loss over a window",
     "NaN replaced",
     "range of the action",
+    "gradient of order three",
+    "gradient of a statistic",
+    "gradient by two axes",
+    "gradient by the memory",
+    "gradient in a loss",
+    "`partial`",
+    "`take` at a computed place",
+    "`sort` or `top`",
+    "`frozen`",
 ];
 
 struct Seen<'a> {
@@ -52,6 +61,10 @@ struct Seen<'a> {
     ensembles: BTreeSet<&'a str>,
     /// By family: what its gradients are taken by.
     targets: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// By family: how many gradients stand inside each other in it.
+    orders: BTreeMap<&'a str, usize>,
+    /// Families along two axes.
+    tables: BTreeSet<&'a str>,
     /// The family whose equation is being looked at.
     of: &'a str,
 }
@@ -64,6 +77,8 @@ pub fn constructs(file: &File) -> BTreeSet<&'static str> {
         constant: BTreeSet::new(),
         ensembles: BTreeSet::new(),
         targets: BTreeMap::new(),
+        orders: BTreeMap::new(),
+        tables: BTreeSet::new(),
         of: "",
     };
     for item in &file.items {
@@ -108,7 +123,14 @@ pub fn constructs(file: &File) -> BTreeSet<&'static str> {
                             if l.parts.iter().any(|p| dependent(l.clauses.iter().chain(&p.clauses))) {
                                 seen.found.insert("loss over a window");
                             }
-                            l.parts.iter().for_each(|p| seen.expr(&p.value, &[]));
+                            for p in &l.parts {
+                                walk(&p.value, &mut |e| {
+                                    if is_call(e, "grad").is_some() {
+                                        seen.found.insert("gradient in a loss");
+                                    }
+                                });
+                                seen.expr(&p.value, &[]);
+                            }
                         }
                         MemberKind::Fn(f) => seen.body(&f.body),
                         _ => {}
@@ -189,8 +211,46 @@ impl<'a> Seen<'a> {
                 self.found.insert("rollout");
             }
         });
+        let order = self.order(&e.value);
+        self.orders.insert(name, order);
+        if order > 2 {
+            self.found.insert("gradient of order three");
+        }
+        if self.table(&e.value) {
+            self.tables.insert(name);
+        }
         let indices: Vec<&str> = e.place.indices.iter().skip(1).filter_map(|e| e.as_name().map(|n| n.text.as_str())).collect();
         self.expr(&e.value, &indices);
+    }
+
+    /// Whether a value lies along two axes, as far as its form shows.
+    fn table(&self, e: &Expr) -> bool {
+        let axes = |e: &Expr| matches!(&e.kind, ExprKind::List(l) if l.len() == 2);
+        match &e.kind {
+            ExprKind::Fold { op, over, .. } => op.text == "each" && over.as_name().is_some_and(|n| n.text == "J"),
+            ExprKind::Binary(op, l, r) => *op != dsl::ast::BinaryOp::Dot && (self.table(l) || self.table(r)),
+            ExprKind::Unary(_, e) => self.table(e),
+            ExprKind::Index(e, _) => e.as_name().is_some_and(|n| self.tables.contains(n.text.as_str())),
+            ExprKind::Call(f, args) => match (f.as_name().map_or("", |n| &n.text), &args[..]) {
+                ("split" | "outer", _) => true,
+                ("zeros" | "ones", [Arg { kind: ArgKind::Value(list), .. }]) => axes(list),
+                (
+                    "tanh" | "sin" | "sigmoid" | "softplus" | "exp" | "cos" | "silu" | "log",
+                    [Arg { kind: ArgKind::Value(e), .. }],
+                ) => self.table(e),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// How many gradients stand inside each other, behind equations that come before too.
+    fn order(&self, e: &Expr) -> usize {
+        let mut inner = 0;
+        crate::family::children(e, &mut |c| inner = inner.max(self.order(c)));
+        let behind = e.as_name().and_then(|n| self.orders.get(n.text.as_str())).copied().unwrap_or(0);
+        let own = is_call(e, "grad").or_else(|| is_call(e, "partial")).is_some();
+        inner.max(behind) + usize::from(own)
     }
 
     fn body(&mut self, stmts: &'a [Stmt]) {
@@ -236,8 +296,16 @@ impl<'a> Seen<'a> {
         if is_call(e, "gaussian").is_some() {
             self.found.insert("draw");
         }
-        if is_call(e, "sg").is_some() {
-            self.found.insert("sg");
+        let calls = [
+            ("sg", "sg"),
+            ("partial", "`partial`"),
+            ("sort", "`sort` or `top`"),
+            ("top", "`sort` or `top`"),
+            ("frozen", "`frozen`"),
+        ];
+        self.found.extend(calls.iter().filter(|(name, _)| is_call(e, name).is_some()).map(|(_, what)| *what));
+        if is_call(e, "take").is_some_and(|args| matches!(args[..], [_, at] if matches!(at.kind, ExprKind::Call(..)))) {
+            self.found.insert("`take` at a computed place");
         }
         if let ExprKind::Call(f, _) = &e.kind
             && f.as_name().is_some_and(|n| self.ensembles.contains(n.text.as_str()))
@@ -288,6 +356,16 @@ impl<'a> Seen<'a> {
                         self.found.insert("gradient behind an equation, differentiated again");
                     }
                 });
+            }
+            let of_batch = |args: &[Arg]| args.iter().any(|a| matches!(&a.kind, ArgKind::Named(n, _) if n.text == "over"));
+            if matches!(&value.kind, ExprKind::Call(_, args) if of_batch(args)) {
+                self.found.insert("gradient of a statistic");
+            }
+            if base.as_name().is_some_and(|n| self.tables.contains(n.text.as_str())) {
+                self.found.insert("gradient by two axes");
+            }
+            if base.as_name().is_some_and(|n| n.text == "m") {
+                self.found.insert("gradient by the memory");
             }
             if base.as_name().is_some_and(|n| self.constant.contains(n.text.as_str())) {
                 self.found.insert("constant target");

@@ -350,10 +350,16 @@ planner climb(horizon) {{
 /// Each sample has a variable of its own, and the sum over samples of one number knows one of them alone.
 #[test]
 fn a_sum_over_samples_of_what_is_the_same_for_all_is_refused() {
-    let members = "d[t] = 0.3 * ones([Q])  for t in 0..T
+    for members in [
+        "d[t] = 0.3 * ones([Q])  for t in 0..T
          g[t] = grad(sum(energy(d[t], 2 * d[t]), over = B), d[t])
-         loss w 1.0 = sq(g[t] + z[t].q)";
-    refused(&model("", members, STILL), "E0406");
+         loss w 1.0 = sq(g[t] + z[t].q)",
+        "fn f() { let d = ones([Q])  return grad(sum(energy(d, d), over = B), d) }
+         g[t] = f() * r[t]
+         loss w 1.0 = sq(g[t])",
+    ] {
+        refused(&model("", members, STILL), "E0406");
+    }
     let members = "d[t] = 0.3 * ones([Q])  for t in 0..T
          g[t] = grad(sum(energy(d[t], z[t].p), over = B), d[t])
          loss w 1.0 = sq(g[t])";

@@ -12,8 +12,9 @@ impl Writer {
     }
 
     fn planless(&mut self) -> String {
-        match self.rng.below(3) {
+        match self.rng.below(4) {
             0 => "  act { train = zeros  eval = tanh(actor(z[t])) }\n".into(),
+            3 => "  act {\n    start = zeros([A])\n    slope = grad(critic(z[t], tanh(start)), start)\n    bend  = each i in A { grad(slope[i], start)[i] }\n    train = tanh(start + slope / (1 + bend^2))\n    eval  = tanh(max(each e in E { grad(ens(z[t].q + sum(start) * z[t].p)[e], start) }, over = E))\n  }\n".into(),
             1 => "  act {\n    start = zeros([A])\n    up    = tanh(grad(critic(z[t], start), start))\n    train = up\n    eval  = tanh(start + 0.5 * up)\n  }\n".into(),
             _ => "  act {\n    start = actor(z[t])\n    up    = start + 0.3 * grad(critic(z[t], start), start)\n    train = tanh(up)\n    eval  = tanh(start)\n  }\n".into(),
         }
@@ -28,7 +29,7 @@ impl Writer {
         let result = |run: &str| {
             format!("  return {{ mean = {run}.u[0], std = zeros([A]), sample = {run}.u[horizon-1], score = {run}.score }}\n}}\n")
         };
-        match self.rng.below(7) {
+        match self.rng.below(9) {
             // No gradient: the mean of two runs.
             0 => {
                 text += &format!("  try[n] = {}\n", run("(0.3 * n + 0.1 * k) * ones([A])", "   for n in 0..N"));
@@ -49,6 +50,23 @@ impl Writer {
                 text += "  up    = start + rate * grad(try.score, start)\n";
                 text += &format!("  end   = {}\n  next last = tanh(up)\n", run("take(up, k, over = S)", ""));
                 text += &result("end");
+            }
+            // A step by the plan that was kept, which the starts are made of.
+            7 => {
+                text += "  carry last: [S, A] = 0.1 * ones([S, A])\n";
+                text += &format!(
+                    "  kept  = last\n  start = tanh(kept) + {start}\n  try   = {}\n",
+                    run("take(start, k, over = S)", "")
+                );
+                text += "  next last = kept + rate * grad(try.score, kept)\n";
+                text += &result("try");
+            }
+            // A step by a product with the score's Hessian.
+            8 => {
+                text += &format!("  start = {start}\n  try   = {}\n", run("take(start, k, over = S)", ""));
+                text += "  slope = grad(try.score, start)\n  bent  = grad(sum(slope * (0.4 + sg(slope))), start)\n";
+                text += &format!("  up    = start + rate * bent\n  last  = {}\n", run("take(up, k, over = S)", ""));
+                text += &result("last");
             }
             // Several steps up, in a loop.
             3 => {

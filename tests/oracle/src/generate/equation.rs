@@ -8,7 +8,7 @@ impl Writer {
     }
 
     fn kind(&mut self) -> Ty {
-        self.rng.pick::<Ty>(&[VQ, VQ, VQ, S, S, VC])
+        self.rng.pick::<Ty>(&[VQ, VQ, VQ, VQ, S, S, VC, TABLE])
     }
 
     fn push(&mut self, name: &str, subs: Vec<Sub>, kind: Kind, sc: Scope) {
@@ -20,7 +20,7 @@ impl Writer {
 
     /// Adds one family.
     pub fn equation(&mut self) {
-        match self.rng.below(24) {
+        match self.rng.below(27) {
             0..=2 => self.plain(),
             3 => self.indexed(),
             4..=6 => self.copy(),
@@ -35,7 +35,10 @@ impl Writer {
             19 => self.record(),
             20 => self.behind(),
             21 => self.drawn(),
-            22 => self.window(),
+            22 => self.gathered(),
+            23 => self.looped(),
+            24 => self.remembered(),
+            25 => self.window(),
             _ => self.statistic(),
         }
     }
@@ -82,7 +85,7 @@ impl Writer {
             let dim = *self.rng.pick(&["I", "J", "Q", "E"]);
             subs.push(Sub::Over(dim));
         }
-        let ty = if self.rng.percent(80) { VQ } else { *self.rng.pick(&[S, VC]) };
+        let ty = if self.rng.percent(80) { VQ } else { *self.rng.pick(&[S, VC, TABLE]) };
         let value = match self.rng.below(10) {
             0 | 1 => format!("zeros([{}])", ty.join(", ")),
             2 if ty == VQ => "shift".to_string(),
@@ -146,7 +149,9 @@ impl Writer {
         let act = if add.is_empty() { "x.c + sum(u)" } else { "x.c" };
         self.members
             .push(format!("  fn {step}(x, u) {{ return x {{ q = x.q + 0.3 * {dq}, p = x.p + 0.3 * {dp}, c = {act} }}{add} }}"));
-        self.members.push(format!("  {name}[t, 0] = z[t]   for t in 0..T-K"));
+        // The start may be at another step than the one that a gradient is taken at.
+        let start = *self.rng.pick(&["z[t]", "z[t]", "z[t]", "z[t+1]", "z[0]"]);
+        self.members.push(format!("  {name}[t, 0] = {start}   for t in 0..T-K"));
         self.members.push(format!("  {name}[t, k+1] = {step}({name}[t, k], a[t+k])   for k in 0..K"));
         let sc = Scope { from: 0, to: T - 2, read: vec!["z".into(), "a".into()], ..Scope::default() };
         self.push(&name, vec![Sub::Time, Sub::Over("K")], Kind::Latent, sc);
@@ -190,10 +195,20 @@ impl Writer {
         }
         if self.rng.percent(8) {
             let w = self.expr(&mut sc, S, 1);
-            sc.read.push("z".into());
-            return self.finish(name, subs, Kind::Latent, sc, format!("grad(energy(z[t].q, z[t].p) * {w}, z[t])"));
+            let latents: Vec<Family> = self.families.iter().filter(|f| f.kind == Kind::Latent).cloned().collect();
+            let of = self.rng.pick(&latents).clone();
+            let Some(v) = self.place_of(&mut sc, &of) else { return self.plain() };
+            let more = if self.rng.percent(50) { format!(" + squeeze({v}.c)") } else { String::new() };
+            return self.finish(name, subs, Kind::Latent, sc, format!("grad(energy({v}.q, {v}.p) * {w}{more}, {v})"));
         }
-        let ty = if self.rng.percent(75) { VQ } else { *self.rng.pick(&[S, VC, VA]) };
+        let remembers = self.families.iter().any(|f| f.kind == Kind::Memory) && self.rng.percent(60);
+        let ty = if remembers {
+            VM
+        } else if self.rng.percent(70) {
+            VQ
+        } else {
+            *self.rng.pick(&[S, VC, VA, TABLE])
+        };
         match self.gradient(&mut sc, ty, 2) {
             Some(value) => self.finish(name, subs, Kind::Array(ty), sc, value),
             None => self.plain(),
@@ -290,6 +305,42 @@ impl Writer {
             }
         };
         self.finish(name, vec![Sub::Time], Kind::Array(VQ), sc, value);
+    }
+
+    /// The gradient of one number of all samples or steps, which statistics may stand in.
+    fn gathered(&mut self) {
+        let (name, mut sc) = (self.fresh("g"), self.scope());
+        let Some(v) = self.leaf(&mut sc, VQ, true) else { return self.plain() };
+        if !v.contains("[t]") {
+            return self.plain();
+        }
+        sc.order += 1;
+        // Where the steps run, what is summed must exist wherever the gradient does.
+        let (of, over) = if self.rng.percent(30) {
+            let of = self.rng.pick(&["pot(X)", "sq(X)", "energy(X, sin(X))", "prod(X)"]).replace('X', &v);
+            (of, self.rng.pick(&["[t]", "[B, t]"]).to_string())
+        } else {
+            let near = self.rng.pick(&["X", "(X - mean(X, over = B))", "tanh(X * mean(X, over = B))"]).replace('X', &v);
+            (self.about(&mut sc, VQ, &near, 1), "B".to_string())
+        };
+        sc.order -= 1;
+        self.finish(name, vec![Sub::Time], Kind::Array(VQ), sc, format!("grad(sum({of}, over = {over}), {v})"));
+    }
+
+    /// A loop that is written out, in a function that differentiates by what goes through it.
+    fn looped(&mut self) {
+        let (f, name, mut sc) = (self.fresh("f"), self.fresh("x"), self.scope());
+        let mut inner = Scope { locals: vec![("u".into(), Some(VQ)), ("w".into(), Some(VQ))], ..Scope::default() };
+        let step = self.expr(&mut inner, VQ, 1);
+        inner.order += 1;
+        let e = self.about(&mut inner, VQ, "w", 1);
+        let by = *self.rng.pick(&["u", "w", "w"]);
+        let text = format!(
+            "  fn {f}(u) {{\n    let w = sin(u)\n    stack i in 0..2 {{ w = {step} + 0.3 * w }}\n    let e = {e} + 0.1 * sq(w)\n    return grad(e, {by})\n  }}"
+        );
+        let Some(x) = self.leaf(&mut sc, VQ, true) else { return self.plain() };
+        self.members.push(text);
+        self.finish(name, vec![Sub::Time], Kind::Array(VQ), sc, format!("{f}({x})"));
     }
 
     fn place_of(&mut self, sc: &mut Scope, f: &Family) -> Option<String> {

@@ -30,7 +30,9 @@ impl Writer {
                     let fit: Vec<String> =
                         sc.indices.iter().filter(|(_, d)| size(d) <= size(dim)).map(|(n, _)| n.clone()).collect();
                     if fit.is_empty() || !own && self.rng.percent(20) {
-                        at.push(self.rng.below(size(dim) as usize).to_string());
+                        // A rollout has a last value, too.
+                        let places = size(dim) as usize + usize::from(f.kind == Kind::Latent && *dim == "K");
+                        at.push(self.rng.below(places).to_string());
                     } else {
                         at.push(self.rng.pick(&fit).clone());
                     }
@@ -65,13 +67,15 @@ impl Writer {
             let f = self.families[i].clone();
             let field = match f.kind {
                 Kind::Array(t) if t == ty => String::new(),
+                Kind::Memory if ty == VM => ".out".to_string(),
                 Kind::Latent => match self.field(ty) {
                     Some(field) => format!(".{field}"),
                     None => continue,
                 },
                 _ => continue,
             };
-            if let Some(place) = self.place(sc, &f, own) {
+            // What the memory holds before the first step has no output.
+            if let Some(place) = self.place(sc, &f, own || f.kind == Kind::Memory) {
                 return Some(place + &field);
             }
         }
@@ -123,7 +127,7 @@ impl Writer {
                 },
             },
             6 => self.fold(sc, ty, d),
-            7 | 8 if sc.order < 2 => self.gradient(sc, ty, d).unwrap_or_else(|| self.special(sc, ty, d)),
+            7 | 8 if sc.order < self.deepest => self.gradient(sc, ty, d).unwrap_or_else(|| self.special(sc, ty, d)),
             9 => match self.leaf(sc, ty, false) {
                 Some(leaf) => leaf,
                 None => self.constant(sc, ty),
@@ -137,7 +141,7 @@ impl Writer {
             0 if sc.families => "0.2 * (high(a) - low(a))".to_string(),
             _ => self.number(sc),
         };
-        if ty.is_empty() { n } else { format!("{n} * ones([{}])", ty.join(", ")) }
+        if ty.is_empty() { n } else { format!("({n} * ones([{}]))", ty.join(", ")) }
     }
 
     pub fn unary(&mut self, x: &str) -> String {
@@ -167,23 +171,104 @@ impl Writer {
         }
         match ty {
             [] => {
-                let v = if self.rng.percent(70) { VQ } else { VC };
-                let x = self.expr(sc, v, d);
-                self.scalar(sc, v, &x, d)
+                let v = *self.rng.pick::<Ty>(&[VQ, VQ, VQ, VQ, VQ, VQ, VC, VC, TABLE, VM]);
+                let x = match v {
+                    ["M"] => self.leaf(sc, VM, false),
+                    _ => Some(self.expr(sc, v, d)),
+                };
+                match x {
+                    Some(x) => self.scalar(sc, v, &x, d),
+                    None => self.number(sc),
+                }
             }
-            ["Q"] => match self.rng.below(5) {
-                0 => format!("field({}, {})", self.expr(sc, VQ, d), self.expr(sc, VC, d)),
-                1 => format!("softmax({})", self.expr(sc, VQ, d)),
-                2 => format!("mean(fan({}), over = E)", self.expr(sc, VQ, d)),
-                3 => format!("fan({})[{}]", self.expr(sc, VQ, d), self.index(sc, "E")),
+            ["Q"] => match self.rng.below(16) {
+                0 | 1 => format!("{}({}, {})", self.net("field"), self.expr(sc, VQ, d), self.expr(sc, VC, d)),
+                2 => format!("softmax({})", self.expr(sc, VQ, d)),
+                3 => format!("mean(fan({}), over = E)", self.expr(sc, VQ, d)),
+                4 => format!("fan({})[{}]", self.expr(sc, VQ, d), self.index(sc, "E")),
+                5 => format!("take(fan({}), {}, over = E)", self.expr(sc, VQ, d), self.chosen(sc, d)),
+                6 => format!("sort({}, over = Q)", self.expr(sc, VQ, d)),
+                7 => format!("take({}, {}, over = J)", self.expr(sc, TABLE, d), self.chosen(sc, d)),
+                8 => format!("hot(argmax({}), Q)", self.expr(sc, VQ, d)),
+                9 => format!("ahead({}, Q)", self.expr(sc, VQ, d)),
+                10 => format!("concat([{}, {}], Q)", self.expr(sc, S, d), self.expr(sc, S, d)),
+                11 => format!("slice({}, C, {}, Q)", self.expr(sc, VC, d), self.rng.pick(&["0..2", "1..3"])),
+                12 => match self.rng.below(3) {
+                    0 => format!("{}[{}]", self.bracketed(sc, TABLE, d), self.index(sc, "J")),
+                    1 => format!("sum({}, over = J)", self.expr(sc, TABLE, d)),
+                    _ => format!("max({}, over = J)", self.expr(sc, TABLE, d)),
+                },
+                13 if sc.order < self.deepest => self.held(sc, d),
                 _ => self.each(sc, "Q", d),
             },
-            ["C"] => self.each(sc, "C", d),
+            ["C"] => match self.rng.below(3) {
+                0 => format!("concat([{}, {}], C)", self.expr(sc, VQ, d), self.expr(sc, S, d)),
+                _ => self.each(sc, "C", d),
+            },
+            ["J", "Q"] => match self.rng.below(5) {
+                0 => format!("outer({}, {})", self.rows_of(sc, d), self.expr(sc, VQ, d)),
+                1 => format!("concat([{}, {}], J)", self.expr(sc, VQ, d), self.expr(sc, VQ, d)),
+                2 => format!("split(join({}, [J, Q], W), W, [J, Q])", self.expr(sc, TABLE, d)),
+                _ => {
+                    let var = self.fresh("k");
+                    sc.indices.push((var.clone(), "J"));
+                    let body = self.expr(sc, VQ, d);
+                    sc.indices.pop();
+                    format!("(each {var} in J {{ {body} }})")
+                }
+            },
             _ => match self.leaf(sc, ty, false) {
                 Some(leaf) => leaf,
                 None => self.constant(sc, ty),
             },
         }
+    }
+
+    /// A net, sometimes with its parameters stopped.
+    fn net(&mut self, name: &str) -> String {
+        if self.rng.percent(8) { format!("frozen({name})") } else { name.to_string() }
+    }
+
+    /// A vector along `J`.
+    fn rows_of(&mut self, sc: &mut Scope, d: usize) -> String {
+        match self.rng.below(3) {
+            0 => format!("({} + iota(J))", self.expr(sc, S, d.min(1))),
+            1 => format!("rename({}, Q -> J)", self.expr(sc, VQ, d.min(1))),
+            _ => {
+                let var = self.fresh("k");
+                sc.indices.push((var.clone(), "J"));
+                let body = self.expr(sc, S, d.min(1));
+                sc.indices.pop();
+                format!("(each {var} in J {{ {body} }})")
+            }
+        }
+    }
+
+    /// A place that is computed: 0 or 1.
+    fn chosen(&mut self, sc: &mut Scope, d: usize) -> String {
+        match (self.rng.below(3), self.leaf(sc, S, false)) {
+            (0, Some(x)) => format!("select({x} > 0.1, 0, 1)"),
+            (1, Some(x)) => format!("floor(1.5 + 0.5 * tanh({x}))"),
+            _ => format!("argmax({})", self.expr(sc, VQ, d.min(1))),
+        }
+    }
+
+    fn bracketed(&mut self, sc: &mut Scope, ty: Ty, d: usize) -> String {
+        format!("({})", self.expr(sc, ty, d))
+    }
+
+    /// The derivative of a call by one of its arguments.
+    fn held(&mut self, sc: &mut Scope, d: usize) -> String {
+        let by = match self.leaf(sc, VQ, false) {
+            Some(leaf) if self.rng.percent(60) => leaf,
+            Some(leaf) => self.rng.pick(&["tanh(X)", "(0.7 * X)"]).replace('X', &leaf),
+            None => return self.each(sc, "Q", d),
+        };
+        sc.order += 1;
+        let other = self.expr(sc, VQ, d.min(1));
+        let call = if self.rng.percent(50) { format!("energy({by}, {other})") } else { format!("energy({other}, {by})") };
+        sc.order -= 1;
+        format!("partial({call}, {by})")
     }
 
     fn called(&mut self, sc: &mut Scope, ty: Ty, d: usize) -> Option<String> {
@@ -210,11 +295,15 @@ impl Writer {
     pub fn scalar(&mut self, sc: &mut Scope, ty: Ty, x: &str, d: usize) -> String {
         match ty {
             [] => self.unary(x),
-            ["Q"] => match self.rng.below(10) {
-                0 | 1 => format!("energy({x}, {})", self.expr(sc, VQ, d)),
+            ["Q"] => match self.rng.below(14) {
+                0 | 1 => format!("{}({x}, {})", self.net("energy"), self.expr(sc, VQ, d)),
                 2 => format!("energy({}, {x})", self.expr(sc, VQ, d)),
-                3 => format!("pot({x})"),
+                3 => format!("{}({x})", self.net("pot")),
                 4 => format!("ens({x})[{}]", self.index(sc, "E")),
+                10 => format!("take(ens({x}), {}, over = E)", self.chosen(sc, d)),
+                11 => format!("take({x}, {}, over = Q)", self.chosen(sc, d)),
+                12 => format!("sort({x}, over = Q)[{}]", self.index(sc, "Q")),
+                13 => format!("(take({x}, top({}, I, over = Q), over = Q) @ (0.3 + iota(I)))", self.expr(sc, VQ, d.min(1))),
                 5 => format!("({x} @ {})", self.expr(sc, VQ, d)),
                 6 | 7 => format!("{x}[{}]", self.index(sc, "Q")),
                 8 => format!("max(ens({x}), over = E)"),
@@ -224,6 +313,12 @@ impl Writer {
                 0 => format!("squeeze({x})"),
                 1 => format!("{x}[{}]", self.index(sc, "C")),
                 _ => self.rng.pick(&["sq(X)", "logsumexp(X)", "mean(X)"]).replace('X', x),
+            },
+            ["J", "Q"] => match self.rng.below(4) {
+                0 => format!("pot(({x})[{}])", self.index(sc, "J")),
+                1 => format!("(({x}) @ {})[{}]", self.expr(sc, VQ, d), self.index(sc, "J")),
+                2 => format!("({x})[{}][{}]", self.index(sc, "J"), self.index(sc, "Q")),
+                _ => self.rng.pick(&["sq(X)", "logsumexp(X)", "sum(sin(X))"]).replace('X', x),
             },
             _ => self.rng.pick(&["sq(X)", "logsumexp(X)", "sum(X)"]).replace('X', x),
         }
@@ -253,12 +348,17 @@ impl Writer {
         let own = self.rng.percent(80);
         // A number: by a number, or by an entry of an array.
         let entry = ty.is_empty() && self.rng.percent(40);
-        let ty = if entry { VQ } else { ty };
-        let v = self.leaf(sc, ty, own)?;
+        let row = ty == VQ && self.rng.percent(8);
+        let (whole, dim) = if entry { (VQ, "Q") } else { (if row { TABLE } else { ty }, "J") };
+        let v = self.leaf(sc, whole, own);
+        let (v, entry, ty) = match v {
+            Some(v) => (v, entry || row, whole),
+            None => (self.leaf(sc, ty, own)?, false, ty),
+        };
         sc.order += 1;
         let e = self.about(sc, ty, &v, d);
         sc.order -= 1;
-        let at = if entry { format!("[{}]", self.index(sc, "Q")) } else { String::new() };
+        let at = if entry { format!("[{}]", self.index(sc, dim)) } else { String::new() };
         Some(format!("grad({e}, {v}{at})"))
     }
 

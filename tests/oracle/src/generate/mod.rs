@@ -13,8 +13,8 @@ use std::fmt::Write;
 /// Steps of a segment.
 const T: i64 = 4;
 
-/// Sizes that the model declares. `J` is as large as `Q`: the rows of a Jacobian.
-pub const DIMS: [(&str, i64); 7] = [("Q", 2), ("C", 3), ("J", 2), ("E", 2), ("I", 2), ("K", 2), ("H", 2)];
+/// Sizes that the model declares. `J` is as large as `Q`: the rows of a Jacobian. `W` holds all entries along both.
+pub const DIMS: [(&str, i64); 8] = [("Q", 2), ("C", 3), ("J", 2), ("E", 2), ("I", 2), ("K", 2), ("H", 2), ("W", 4)];
 
 pub fn size(dim: &str) -> i64 {
     DIMS.iter().find(|(n, _)| *n == dim).map_or(2, |(_, s)| *s)
@@ -52,6 +52,9 @@ pub const S: Ty = &[];
 pub const VQ: Ty = &["Q"];
 pub const VC: Ty = &["C"];
 pub const VA: Ty = &["A"];
+/// What the memory gives out.
+pub const VM: Ty = &["M"];
+pub const TABLE: Ty = &["J", "Q"];
 
 /// What a name stands for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -114,6 +117,8 @@ pub struct Writer {
     memory: bool,
     /// How many optimisers step one after the other.
     sequence: usize,
+    /// How many gradients may stand inside each other.
+    deepest: usize,
 }
 
 /// Nets that a model may call: name, declaration.
@@ -132,8 +137,10 @@ const NETS: [(&str, &str); 10] = [
 
 /// A model, the same for the same seed.
 pub fn model(seed: u64) -> String {
+    let mut rng = Rng(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
+    let deepest = if rng.percent(20) { 3 } else { 2 };
     let mut w = Writer {
-        rng: Rng(seed.wrapping_mul(0x5851_f42d_4c95_7f2d)),
+        rng,
         families: Vec::new(),
         members: Vec::new(),
         losses: 0,
@@ -141,6 +148,7 @@ pub fn model(seed: u64) -> String {
         names: 0,
         memory: false,
         sequence: if seed % 6 == 5 { 2 + (seed / 6) as usize % 2 } else { 1 },
+        deepest,
     };
     w.write()
 }
@@ -189,7 +197,7 @@ impl Writer {
         let _ = writeln!(text, "  dim    {}", dims.join(", "));
         text += "  latent z { q: [Q], p: [Q], c: [C] }\n  net encoder(obs) -> z = mlp([2], tanh)\n";
         for (name, declared) in NETS {
-            if body.contains(&format!("{name}(")) {
+            if body.contains(&format!("{name}(")) || body.contains(&format!("({name})")) {
                 let act = self.rng.pick(&["tanh", "silu", "softplus", "sin"]);
                 let hidden = self.rng.pick(&["[2]", "[3]", "[2, 2]"]);
                 let _ = writeln!(text, "  {declared} = mlp({hidden}, {act})");
@@ -264,7 +272,13 @@ impl Writer {
         }
         let place = if indices.is_empty() { f.name.clone() } else { format!("{}[{}]", f.name, indices.join(", ")) };
         let place = if f.kind == Kind::Memory { format!("{place}.out") } else { place };
+        let vector = matches!(f.kind, Kind::Array(ty) if ty == VQ);
         let mut value = match self.rng.below(3) {
+            _ if vector && self.rng.percent(15) => {
+                let e =
+                    self.rng.pick(&["pot(X)", "energy(X, 0.5 * X)", "prod(X)", "sum(sin(X) * ones([Q]))"]).replace('X', &place);
+                format!("sq(grad({e}, {place}))")
+            }
             0 if matches!(f.kind, Kind::Array([])) => format!("sin({place})"),
             1 => format!("sqrt(1 + sq({place}))"),
             _ => format!("sq({place})"),
