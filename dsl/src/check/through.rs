@@ -97,6 +97,8 @@ struct Walk {
     scattered: bool,
     /// The further rounds that are being looked at, outermost first.
     further: Vec<Further>,
+    /// Index variables of the folds and collections around the present place.
+    folded: Vec<VarId>,
 }
 
 /// Rounds of a recurrence that are not written out.
@@ -165,16 +167,30 @@ impl Ctx<'_> {
         if let Op::Draw(d) = op {
             seen.draws = !self.draws[d].vars.is_empty();
         }
+        // Inside a fold the same read means the points of all its terms.
+        let around = walk.folded.len();
+        let mut outside = None;
+        if let Op::Fold { vars, .. } | Op::Collect { vars, .. } = &op {
+            walk.folded.extend(vars);
+            outside = Some(std::mem::replace(&mut walk.memo, walk.pinned.iter().cloned().collect()));
+        }
         let op = op.map_operands(|x| {
             let part = self.written_out(x, &inner, walk);
             seen.depends |= part.depends;
             seen.draws |= part.draws;
             part.expr
         });
+        walk.folded.truncate(around);
+        if let Some(memo) = outside {
+            walk.memo = memo;
+        }
         if op != self.table.nodes[e.0 as usize].op {
             seen.expr = self.table.push(op.clone(), node.axes, node.dtype, node.span);
         }
         if seen.expr == walk.target {
+            if let Op::Read { family, leaf, index } = op {
+                self.read_between_terms(family, leaf, &index, walk);
+            }
             return Seen { expr: walk.stand_in, depends: true, draws: false };
         }
         match op {
@@ -300,6 +316,7 @@ impl Ctx<'_> {
         {
             // Another part of the very value that the target is a part of does not depend on it.
             if at == index {
+                self.read_between_terms(family, leaf, index, walk);
                 // Behind an equation, and computed from the target at other points: only a name tells the two apart.
                 if l != leaf && !walk.open.is_empty() && self.reads_itself(family) {
                     walk.found.crossed = true;
@@ -347,6 +364,22 @@ impl Ctx<'_> {
         };
         walk.found.blocked.get_or_insert(what);
         Seen { depends: true, ..read }
+    }
+
+    /// Refuses a sum whose terms are what the target is, where one of them is computed from another.
+    fn read_between_terms(&mut self, family: FamilyId, leaf: usize, index: &[Index], walk: &mut Walk) {
+        let found = &self.systems[self.site.system].families[family.0 as usize];
+        if !walk.is_folded(index) || found.record {
+            return;
+        }
+        let (busy, what) = (found.is_busy(), format!("the recurrence of `{}` between the terms of a sum", short(&found.name)));
+        let mut behind = Walk { folded: walk.folded.clone(), ..Walk::new(walk.target, walk.stand_in) };
+        if !busy {
+            self.ways(family, leaf, index, &mut behind);
+        }
+        if busy || behind.found.refused {
+            walk.refuse(what);
+        }
     }
 
     /// The values of the equations that may give a family at a subscript, written out.
@@ -426,6 +459,7 @@ impl Walk {
             scattered: false,
             beside: false,
             further: Vec::new(),
+            folded: Vec::new(),
         }
     }
 
@@ -436,6 +470,10 @@ impl Walk {
         let known = steps(&index.iter().map(first).collect::<Vec<_>>(), target);
         // After some number of further rounds it may be the target, unless one subscript moves away from it or stays.
         let away = |(index, d): (&Index, &i64)| *d != 0 && self.by_rounds(index).all(|by| by.signum() != -d.signum());
+        // What one term of a fold reads at another point is the target of another term.
+        if index.iter().zip(target).any(|(at, by)| at != by && self.is_folded(std::slice::from_ref(by))) {
+            return self.refuse(format!("`{}` at other points of a sum", short(name)));
+        }
         match known {
             Some(known) if index.iter().zip(&known).any(away) => self.apart = true,
             _ => {
@@ -443,6 +481,18 @@ impl Walk {
                 self.found.blocked.get_or_insert(format!("`{}` at several points at once", short(name)));
             }
         }
+    }
+
+    /// Notes what leads to the target and cannot be followed in any way.
+    fn refuse(&mut self, what: String) {
+        self.found.crossed = true;
+        self.found.blocked = Some(what);
+        self.found.refused = true;
+    }
+
+    /// Whether a subscript runs over the terms of a fold or collection around the present place.
+    fn is_folded(&self, index: &[Index]) -> bool {
+        index.iter().flat_map(|i| &i.terms).any(|(var, _)| self.folded.contains(var))
     }
 
     /// How a subscript moves with each further round, of all that are being looked at.

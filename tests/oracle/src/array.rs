@@ -158,7 +158,7 @@ impl Array {
         Array { data: places(&axes).into_iter().map(entry).collect(), axes }
     }
 
-    /// What is left of each part beside the axes that all have, end to end along an axis.
+    /// What is left of each part beside the axes that all have, end to end along an axis, which comes first.
     pub fn concat(parts: &[Array], axis: Ax) -> Array {
         let Some(first) = parts.first() else { return Array::fill(vec![axis], 0.0) };
         let shared: Vec<Ax> = first.axes.iter().filter(|a| parts.iter().all(|p| p.has(**a))).copied().collect();
@@ -169,7 +169,8 @@ impl Array {
         };
         let parts: Vec<_> = parts.iter().map(rows).collect();
         let data = (0..places(&shared).len()).flat_map(|i| parts.iter().flat_map(move |(d, n)| d[i * n..(i + 1) * n].to_vec()));
-        Array { data: data.collect(), axes: [&shared[..], &[axis]].concat() }
+        let joined = Array { data: data.collect(), axes: [&shared[..], &[axis]].concat() };
+        joined.spread(&[&[axis], &shared[..]].concat())
     }
 
     /// Arrays with the same axes along a new first one.

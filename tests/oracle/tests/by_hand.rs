@@ -366,6 +366,29 @@ fn a_sum_over_samples_of_what_is_the_same_for_all_is_refused() {
     agrees(&model("", members, STILL));
 }
 
+/// A sum over steps holds the target once in each term. Where a term also reads its neighbour, or is computed from it,
+/// the gradient at a step would miss the other term.
+#[test]
+fn a_sum_over_steps_that_read_each_other_is_refused() {
+    for members in [
+        "g[t] = grad(sum(z[t].q @ z[t-1].q, over = t), z[t].q)",
+        "x[t] = z[t-1].q  g[t] = grad(sum(z[t].q @ x[t], over = t), z[t].q)",
+        "x[t] = z[t].q + x[t-1] with x[-1] = zeros([Q])  g[t] = grad(sum(sq(x[t]), over = t), z[t].q)",
+        "x[t] = z[t].q + x[t-1] with x[-1] = zeros([Q])  g[t] = grad(sum(sq(x[t]), over = t), x[t])",
+        "g[t] = grad(sum(z[t].q @ z[0].q, over = t), z[t].q)",
+    ] {
+        refused(&model("", &format!("{members}  loss w 1.0 = sq(g[t])"), STILL), "E0404");
+    }
+    // Terms that keep to themselves, a recurrence along another index among them.
+    for members in [
+        "g[t] = grad(sum(energy(z[t].q, z[t].p), over = t), z[t].q)",
+        "x[t, k] = tanh(x[t, k-1]) with x[t, 0] = z[t].q  for t in 0..T, k in 1..K  g[t] = grad(sum(sq(x[t, 1]), over = t), z[t].q)",
+        "x[t, k] = tanh(x[t, k-1]) with x[t, 0] = z[t].q  for t in 0..T, k in 1..K  g[t] = grad(sum(sq(x[t, 1]), over = t), x[t, 1])",
+    ] {
+        agrees(&model("", &format!("{members}  loss w 1.0 = sq(g[t])"), STILL));
+    }
+}
+
 /// Newton's steps, in a planner and while acting: rows along the action's axis.
 #[test]
 fn second_derivatives_by_a_plan() {
