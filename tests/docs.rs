@@ -1,4 +1,4 @@
-//! The commands of docs/language.md, run on copies of the files that they name: they succeed, or print what stands below them.
+//! Runs the commands of the documents on copies of the files that they name: they succeed, or print what stands below them.
 
 #[path = "../dsl/tests/fences/mod.rs"]
 mod fences;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fences::{Fence, Kind, fences, language, project};
+use fences::{Fence, Kind, documents, fences, project};
 
 #[test]
 fn commands_print_what_stands_below_them() {
@@ -15,27 +15,29 @@ fn commands_print_what_stands_below_them() {
     for part in ["models", "docs/tutorial"] {
         copy(&project().join(part), &folder.path().join(part));
     }
-    let all = fences(&language()).unwrap();
     let mut wrong = String::new();
     let mut ran = 0;
-    for (i, fence) in all.iter().enumerate().filter(|(_, f)| f.kind == Kind::Commands) {
-        let mut printed = String::new();
-        for command in fence.text.lines() {
-            let (code, output) = run(command, folder.path());
-            printed += &output;
-            ran += 1;
-            let shown = matches!(all.get(i + 1), Some(Fence { kind: Kind::Output { .. }, .. }));
-            if code != 0 && !shown {
-                wrong += &format!("docs/language.md:{}: `{command}` ends with {code}\n{output}\n", fence.line);
+    for (path, text) in documents() {
+        let all = fences(&text).unwrap();
+        for (i, fence) in all.iter().enumerate().filter(|(_, f)| f.kind == Kind::Commands) {
+            let mut printed = String::new();
+            for command in fence.text.lines() {
+                let (code, output) = run(command, folder.path());
+                printed += &output;
+                ran += 1;
+                let shown = matches!(all.get(i + 1), Some(Fence { kind: Kind::Output { .. }, .. }));
+                if code != 0 && !shown {
+                    wrong += &format!("{path}:{}: `{command}` ends with {code}\n{output}\n", fence.line);
+                }
             }
-        }
-        let as_shown = match all.get(i + 1) {
-            Some(Fence { kind: Kind::Output { head: true }, text, .. }) => printed.starts_with(text.trim_end()),
-            Some(Fence { kind: Kind::Output { head: false }, text, .. }) => printed.trim_end() == text.trim_end(),
-            _ => true,
-        };
-        if !as_shown {
-            wrong += &format!("docs/language.md:{}: prints\n{printed}\n", fence.line);
+            let as_shown = match all.get(i + 1) {
+                Some(Fence { kind: Kind::Output { head: true }, text, .. }) => printed.starts_with(text.trim_end()),
+                Some(Fence { kind: Kind::Output { head: false }, text, .. }) => printed.trim_end() == text.trim_end(),
+                _ => true,
+            };
+            if !as_shown {
+                wrong += &format!("{path}:{}: prints\n{printed}\n", fence.line);
+            }
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

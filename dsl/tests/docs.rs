@@ -1,15 +1,16 @@
-//! docs/language.md says what is so: its models check, its mistakes are mistakes, its tables are complete. The commands in it
-//! are run by tests/docs.rs of the project.
+//! The documents are right: their models check, their mistakes are mistakes, their links lead somewhere, and the tables of
+//! docs/language.md are complete. `tests/docs.rs` of the project runs their commands.
 
 mod fences;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use dsl::ast::Item;
 use dsl::diagnostics::render;
 use dsl::source::FileId;
 use dsl::{Checked, MapLoader, Options, hir};
-use fences::{Fence, Kind, fences, language, project};
+use fences::{Fence, Kind, documents, fences, language, project};
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(project().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
@@ -32,11 +33,15 @@ fn rendered(checked: &Checked) -> String {
 
 #[test]
 fn every_block_is_what_it_says() {
-    let text = language();
-    let all = fences(&text).unwrap();
-    let loader = modules(&all);
+    let loader = modules(&fences(&language()).unwrap());
+    let wrong: String = documents().iter().map(|(path, text)| mistakes(path, &fences(text).unwrap(), &loader)).collect();
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Blocks of a document that are not what they say.
+fn mistakes(path: &str, all: &[Fence], loader: &MapLoader) -> String {
     let mut wrong = String::new();
-    let mut say = |fence: &Fence, what: String| wrong += &format!("docs/language.md:{}: {what}\n\n", fence.line);
+    let mut say = |fence: &Fence, what: String| wrong += &format!("{path}:{}: {what}\n\n", fence.line);
     for (i, fence) in all.iter().enumerate() {
         let (text, announced, excused): (String, &[String], &[&str]) = match &fence.kind {
             Kind::File { codes } => (fence.text.clone(), codes, &[]),
@@ -53,7 +58,7 @@ fn every_block_is_what_it_says() {
             }
             Kind::Commands | Kind::Output { .. } => continue,
         };
-        let checked = dsl::check("model.wm", &text, &loader, &Options::default());
+        let checked = dsl::check("model.wm", &text, loader, &Options::default());
         let mut found = codes(&checked);
         let announced: BTreeSet<&str> = announced.iter().map(String::as_str).collect();
         found.retain(|c| announced.contains(c) || !excused.contains(c));
@@ -69,7 +74,7 @@ fn every_block_is_what_it_says() {
             say(fence, format!("prints\n{}", rendered(&checked)));
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    wrong
 }
 
 /// Rules that the reference states and that no block of it shows.
@@ -308,6 +313,22 @@ fn settings_are_complete() {
     }
 }
 
+/// All pages for readers.
+fn pages() -> Vec<PathBuf> {
+    fn under(folder: &Path, all: &mut Vec<PathBuf>) {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                under(&path, all);
+            } else if path.extension().is_some_and(|e| e == "md") {
+                all.push(path);
+            }
+        }
+    }
+    let mut all = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| project().join(name)).to_vec();
+    under(&project().join("docs"), &mut all);
+    all
+}
+
 #[test]
 fn links_lead_somewhere() {
     let anchors = |text: &str| -> BTreeSet<String> {
@@ -322,21 +343,23 @@ fn links_lead_somewhere() {
         };
         headings.map(anchor).collect()
     };
-    let text = language();
     let mut checked = 0;
-    // Outside of code, where brackets may stand together too.
-    let prose: String = text.split('`').step_by(2).collect();
-    for link in prose.split("](").skip(1).filter_map(|l| l.split(')').next()) {
-        let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-        let target = if path.is_empty() { project().join("docs/language.md") } else { project().join("docs").join(path) };
-        assert!(target.exists(), "{link} leads to no file");
-        if !anchor.is_empty() {
-            let there = std::fs::read_to_string(&target).unwrap();
-            assert!(anchors(&there).contains(anchor), "{link} leads to no heading");
+    for path in pages() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Outside of code, where brackets may stand together too.
+        let prose: String = text.split('`').step_by(2).collect();
+        for link in prose.split("](").skip(1).filter_map(|l| l.split(')').next()).filter(|l| !l.starts_with("http")) {
+            let (to, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if to.is_empty() { path.clone() } else { path.parent().unwrap().join(to) };
+            assert!(target.exists(), "{}: {link} leads to no file", path.display());
+            if !anchor.is_empty() {
+                let there = std::fs::read_to_string(&target).unwrap();
+                assert!(anchors(&there).contains(anchor), "{}: {link} leads to no heading", path.display());
+            }
+            checked += 1;
         }
-        checked += 1;
     }
-    assert!(checked > 50);
+    assert!(checked > 150);
 }
 
 /// The models of the tutorial are tidy; those that are not meant to be wrong check clean.

@@ -78,6 +78,14 @@ pub(crate) fn project() -> PathBuf {
     root.expect("the crate has a folder around it").to_path_buf()
 }
 
+/// Documents whose blocks are tested, each with its path from the project's folder.
+pub(crate) fn documents() -> Vec<(&'static str, String)> {
+    let read = |path| std::fs::read_to_string(project().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    ["README.md", "docs/language.md", "docs/start/first-model.md", "docs/start/coming-from.md"]
+        .map(|path| (path, read(path)))
+        .into()
+}
+
 /// The reference and tutorial.
 pub(crate) fn language() -> String {
     std::fs::read_to_string(project().join("docs/language.md")).expect("docs/language.md")
