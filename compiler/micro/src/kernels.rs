@@ -34,6 +34,8 @@ pub struct Kernels {
     /// The step of a recurrence, and whether its second rate is a splat.
     pub decay: fn(bool) -> DecayFn,
     pub panels: unsafe fn(&Panels),
+    /// Outputs that `panels` computes at a time.
+    pub together: usize,
     pub turn: unsafe fn(&[*const f32; LANES], &[Segment], *mut f32),
     pub gather: unsafe fn(*const f32, &[List], &[Segment], *mut f32),
     pub outer: unsafe fn(&Outer),
@@ -167,6 +169,7 @@ macro_rules! instruction_set {
                 strip,
                 decay,
                 panels,
+                together: gemm::together::<$simd>(),
                 turn,
                 gather,
                 outer,

@@ -9,7 +9,7 @@ use crate::LANES;
 use crate::simd::Simd;
 
 /// Lists of which numbers are taken at a time.
-pub const LISTS: usize = 6;
+pub const LISTS: usize = 12;
 
 /// Numbers of a list that are summed up at a time: so many lane vectors stay in a first-level cache.
 pub const CHUNK: usize = 256;
@@ -183,15 +183,26 @@ pub unsafe fn outer<S: Simd>(outer: &Outer) {
 /// That of [`outer`]; `V` is how many vectors [`LANES`] numbers are.
 #[inline(always)]
 unsafe fn of_width<S: Simd, const V: usize>(outer: &Outer) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match outer.lists.len() {
-            6 => lists::<S, 6, V>(outer),
-            5 => lists::<S, 5, V>(outer),
-            4 => lists::<S, 4, V>(outer),
-            3 => lists::<S, 3, V>(outer),
-            2 => lists::<S, 2, V>(outer),
-            _ => lists::<S, 1, V>(outer),
+    // Sums of one register each: as many as hide how long a multiply-add takes. Of more, half as many.
+    let most = if V == 1 { LISTS } else { LISTS / 2 };
+    for (part, some) in outer.lists.chunks(most).enumerate() {
+        let outer = Outer { lists: some, gathered: outer.gathered.wrapping_add(part * most * GATHERED), ..*outer };
+        // SAFETY: the caller's contract.
+        unsafe {
+            match some.len() {
+                1 => lists::<S, 1, V>(&outer),
+                2 => lists::<S, 2, V>(&outer),
+                3 => lists::<S, 3, V>(&outer),
+                4 => lists::<S, 4, V>(&outer),
+                5 => lists::<S, 5, V>(&outer),
+                6 => lists::<S, 6, V>(&outer),
+                7 => lists::<S, 7, V>(&outer),
+                8 => lists::<S, 8, V>(&outer),
+                9 => lists::<S, 9, V>(&outer),
+                10 => lists::<S, 10, V>(&outer),
+                11 => lists::<S, 11, V>(&outer),
+                _ => lists::<S, 12, V>(&outer),
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tiles: the statements of a row-parallel kernel, ready to run.
 
-use crate::kernel::{self, Gather, Gemm, LANES, Lanes, LoopId, Map, PANEL, Scatter, Sort, Stmt, Store, Tile, View, packed_len};
+use crate::kernel::{self, Gather, Gemm, LANES, Lanes, LoopId, Map, Scatter, Sort, Stmt, Store, Tile, View, packed_len};
 
 use super::Target;
 use super::map::{self, MapCode, MapNeeds, Scratch};
@@ -306,7 +306,7 @@ impl GemmCode {
         let weight = self.weight.at(worker, WHOLE);
         let bias = self.bias.as_ref().map(|bias| bias.at(worker, WHOLE));
         // What has one list of inputs takes all panels at once.
-        let outputs = if blocks.len() * self.m.len() == 1 { self.n.max(1) } else { PANEL };
+        let outputs = if blocks.len() * self.m.len() == 1 { self.n.max(1) } else { kernels.together };
         for [src_at, weight_at, bias_at, dst_at] in &self.batch {
             for first in (0..self.n).step_by(outputs) {
                 let mut panels = Panels {
