@@ -310,7 +310,8 @@ fn choose(
     if std::mem::take(behind) {
         actor.follow(learner)?;
     }
-    actor.progress(counters.step as f64 / config.train.steps as f64)?;
+    // The schedules of the decision that is being made, as updates after it have them.
+    actor.progress((counters.step + 1) as f64 / config.train.steps as f64)?;
     actor.show(0, environment.observation(), environment.elapsed() == 0)?;
     actor.decide(config.seed, counters.step)?;
     Ok(actor.action(0).to_vec())
