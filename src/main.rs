@@ -30,7 +30,16 @@ fn without_display() {
     }
 }
 
+/// Lets a write beyond `ulimit -f` fail with an error; its signal would end the process with nothing said.
+#[cfg(unix)]
+fn without_file_size_signal() {
+    // SAFETY: to ignore a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    without_file_size_signal();
     #[cfg(feature = "vulkan")]
     without_display();
     let cli = cli::Cli::parse();

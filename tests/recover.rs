@@ -414,3 +414,24 @@ fn a_norm_that_overflows_stops_the_run() {
     let told = text(&ends(&mut tiny.train(&[]), 2).stderr);
     assert!(told.contains("`norm.main` is not finite (inf) at update 0"), "{told}");
 }
+
+/// The signal of the limit would end the process with code 153 and nothing said.
+#[test]
+#[cfg(unix)]
+fn a_limit_of_file_sizes_is_an_error_and_the_run_goes_on_later() {
+    let tiny = Tiny::new(METRIC, LOSS);
+    ends(&mut tiny.train(&["--until", "20"]), 0);
+    let limited = |blocks: u32| {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_wmc")]);
+        shell.args(["train", "--quiet", "--resume"]).arg(tiny.path("run"));
+        shell
+    };
+    refuses(&mut limited(1), &["File too large"]);
+    assert_eq!(tiny.checkpoints().last(), Some(&20));
+    ends(&mut tiny.resume(&[]), 0);
+    let whole = Tiny::new(METRIC, LOSS);
+    ends(&mut whole.train(&[]), 0);
+    let last = |tiny: &Tiny| fs::read(tiny.path("run/checkpoints/000000000060/learnt.safetensors")).unwrap();
+    assert!(last(&tiny) == last(&whole));
+}

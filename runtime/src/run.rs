@@ -83,6 +83,13 @@ pub struct Texts {
     pub imports: Vec<(String, String)>,
 }
 
+/// The locks of a run that is being trained.
+#[derive(Debug)]
+pub struct Held {
+    _file: fs::File,
+    _folder: Option<fs::File>,
+}
+
 #[derive(Debug)]
 pub struct Run {
     pub folder: PathBuf,
@@ -292,16 +299,21 @@ impl Run {
         self.write()
     }
 
-    /// For as long as the file is held, nobody else trains this run.
-    pub fn hold(&self) -> Result<fs::File, Error> {
+    /// Nobody else trains this run until the result is dropped.
+    ///
+    /// Both the file `lock` and the folder itself are locked: the file works on shared disks, and the folder's lock holds
+    /// when somebody deletes the file.
+    pub fn hold(&self) -> Result<Held, Error> {
         let path = self.folder.join("lock");
         let file = disk::open(&path, OpenOptions::new().create(true).truncate(false).write(true))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(Error::Busy { path: self.folder.clone() }),
+        let folder = fs::File::open(&self.folder).ok();
+        match (file.try_lock(), folder.as_ref().map(fs::File::try_lock)) {
+            (Err(TryLockError::WouldBlock), _) | (_, Some(Err(TryLockError::WouldBlock))) => {
+                Err(Error::Busy { path: self.folder.clone() })
+            }
             // Some disks have no locks: then nobody is kept out.
-            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => Ok(file),
-            Err(TryLockError::Error(e)) => Err(Error::file(path, e)),
+            (Err(TryLockError::Error(e)), _) if e.kind() != ErrorKind::Unsupported => Err(Error::file(path, e)),
+            _ => Ok(Held { _file: file, _folder: folder }),
         }
     }
 

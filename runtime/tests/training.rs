@@ -257,6 +257,12 @@ fn a_run_is_trained_by_one_process_at_a_time() {
     assert!(matches!(run.hold(), Err(Error::Busy { .. })));
     // Reading is no training.
     run.newest().unwrap();
+    // The file of the lock is gone, and the run is still held.
+    #[cfg(unix)]
+    {
+        std::fs::remove_file(folder.path().join("lock")).unwrap();
+        assert!(matches!(run.hold(), Err(Error::Busy { .. })));
+    }
     drop(held);
     run.hold().unwrap();
 }

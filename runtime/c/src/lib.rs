@@ -86,8 +86,16 @@ unsafe fn text(text: *const c_char) -> Option<String> {
 /// # Safety
 /// `given` is null or ends with a zero.
 unsafe fn path(given: *const c_char) -> Option<PathBuf> {
+    if given.is_null() {
+        return None;
+    }
     // SAFETY: as the caller promises.
-    unsafe { text(given) }.map(PathBuf::from)
+    let bytes = unsafe { CStr::from_ptr(given) };
+    // A path is any bytes on Unix.
+    #[cfg(unix)]
+    return Some(PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes.to_bytes())));
+    #[cfg(not(unix))]
+    Some(PathBuf::from(bytes.to_string_lossy().into_owned()))
 }
 
 /// The device of that name, if it is there.

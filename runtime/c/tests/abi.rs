@@ -117,6 +117,15 @@ fn same_from(run: &Run, folder: &Path, rewarded: bool) {
         let search = library.parent().unwrap();
         let output = Command::new(&program).arg(&run.folder).env("LD_LIBRARY_PATH", search).output().unwrap();
         assert_eq!(actions(output), wanted);
+        // The same from a folder whose name is no UTF-8.
+        #[cfg(unix)]
+        {
+            let odd = folder.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"run-\xff"));
+            std::fs::rename(&run.folder, &odd).unwrap();
+            let output = Command::new(&program).arg(&odd).env("LD_LIBRARY_PATH", search).output().unwrap();
+            std::fs::rename(&odd, &run.folder).unwrap();
+            assert_eq!(actions(output), wanted);
+        }
         // The same without the model's text.
         let (artefact, checkpoint) = (run.folder.join("starter.wmx"), run.newest().unwrap().0);
         std::fs::write(&artefact, compiled(run).write().unwrap()).unwrap();
