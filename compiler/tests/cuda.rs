@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use compiler::backend::cube::device::{DeviceError, Instance};
-use compiler::backend::cube::{Numerics, Resident, cuda};
+use compiler::backend::cube::instance::Instance;
+use compiler::backend::cube::{Numerics, cuda, device};
+use compiler::backend::{DeviceError, Executable, Resident};
 use compiler::interp::Clock;
 use compiler::kernel::{self, text};
 use compiler::testing::{kernel_inputs, random_kernels};
@@ -32,7 +33,7 @@ fn random_programs() {
             }
             instance.prepare()?;
             instance.run(clock.seed, clock.step)?;
-            (0..program.outputs.len()).map(|i| instance.output(i)).collect()
+            instance.outputs(&(0..program.outputs.len()).collect::<Vec<_>>())
         };
         let found = run().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         for (found, expected) in found.iter().zip(&expected) {
@@ -47,7 +48,7 @@ fn random_programs() {
 #[test]
 fn a_device_that_is_not_there() {
     let error = cuda::open(1000, Numerics::default()).err();
-    assert!(matches!(error, Some(DeviceError::NoDevice { kind: "CUDA", index: 1000, .. })), "{error:?}");
+    assert!(matches!(error, Some(device::DeviceError::NoDevice { kind: "CUDA", index: 1000, .. })), "{error:?}");
     let text = error.map(|e| e.to_string()).unwrap_or_default();
     assert!(text.starts_with("there is no CUDA device 1000: "), "{text}");
 }

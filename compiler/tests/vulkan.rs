@@ -8,8 +8,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use compiler::backend::cube::device::{DeviceError, Instance};
-use compiler::backend::cube::{Resident, vulkan};
+use compiler::backend::cube::instance::Instance;
+use compiler::backend::cube::{device, vulkan};
+use compiler::backend::{DeviceError, Executable, Resident};
 use compiler::interp::{self, Clock, RunOptions};
 use compiler::kernel::fuse::{Level, fuse};
 use compiler::kernel::{self, Program, text};
@@ -38,7 +39,7 @@ fn run(program: &Program, inputs: &[Vec<f32>], device: usize, clock: Clock) -> R
     }
     instance.prepare()?;
     instance.run(clock.seed, clock.step)?;
-    (0..program.outputs.len()).map(|i| instance.output(i)).collect()
+    instance.outputs(&(0..program.outputs.len()).collect::<Vec<_>>())
 }
 
 /// Largest difference, relative to the largest number.
@@ -119,5 +120,5 @@ fn small_models() {
 #[test]
 fn a_device_that_is_not_there() {
     let error = vulkan::open(1000).err();
-    assert!(matches!(error, Some(DeviceError::NoDevice { index: 1000, .. })), "{error:?}");
+    assert!(matches!(error, Some(device::DeviceError::NoDevice { index: 1000, .. })), "{error:?}");
 }

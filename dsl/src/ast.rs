@@ -2,8 +2,16 @@
 //!
 //! Invariant: no expression is deeper than [`MAX_DEPTH`], so every walk over the tree may recurse.
 
-pub use crate::ast_erase::erase;
 use crate::source::Span;
+
+/// A tree printed without its spans: two texts of one meaning print the same.
+pub fn without_spans(tree: &impl std::fmt::Debug) -> String {
+    let printed = format!("{tree:?}");
+    let mut parts = printed.split("Span {");
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
+    [first].into_iter().chain(rest).collect()
+}
 
 /// Deepest expression the parser builds; a deeper one is reported and cut.
 pub const MAX_DEPTH: u32 = 256;
@@ -342,18 +350,11 @@ pub enum StmtKind {
     Assign(Ident, Expr),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Expr {
     pub kind: ExprKind,
     pub span: Span,
     pub depth: u32,
-}
-
-/// Spans and depth apart, so that a tree from a file equals the tree from a macro after [`erase`].
-impl PartialEq for Expr {
-    fn eq(&self, other: &Expr) -> bool {
-        self.span == other.span && self.kind == other.kind
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,6 @@
 //! [`Diagnostic`]s out; the only way to a file is the [`Loader`] that the caller passes in, [`folders`] for one.
 
 pub mod ast;
-mod ast_erase;
 mod check;
 pub mod diagnostics;
 pub mod fmt;

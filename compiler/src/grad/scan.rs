@@ -96,7 +96,7 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
     let inner: Vec<ValueId> = carry_in.iter().chain(&x_in).chain(&const_in).copied().collect();
     let read_back: HashMap<ValueId, ValueId> = saved.iter().copied().zip(product_in.iter().copied()).collect();
     let mut new_of: Vec<ValueId> = Vec::with_capacity(scan.body.nodes.len());
-    for (id, node) in scan.body.nodes.iter().enumerate() {
+    for node in &scan.body.nodes {
         let new = match node.op {
             Op::Param(p) => inner[p as usize],
             ref op => {
@@ -104,7 +104,6 @@ pub(super) fn pull(pull: &mut Pull<'_>, at: ValueId, scan: &Scan, outs: &[(u32, 
                 body.push(op, node.axes.clone(), node.span)
             }
         };
-        let _ = id;
         new_of.push(new);
     }
     // Cotangents flow through the recomputed nodes; only their values are taken from what was kept.

@@ -114,7 +114,7 @@ impl<'a> Ctx<'a> {
         if self.open_carries(block, env).is_none() {
             return Value::Error;
         }
-        let value = self.run(&block.body, env, &block.name, block.span);
+        let value = self.run(&block.body, env, &block.name);
         if value.is_error() {
             return Value::Error;
         }

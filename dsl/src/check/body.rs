@@ -8,7 +8,7 @@ use crate::source::Span;
 
 impl<'a> Ctx<'a> {
     /// Runs statements; the value of the first `return`.
-    pub(super) fn run(&mut self, body: &'a [Stmt], env: &Env<'a>, name: &Ident, span: Span) -> Value<'a> {
+    pub(super) fn run(&mut self, body: &'a [Stmt], env: &Env<'a>, name: &Ident) -> Value<'a> {
         let targets = self.targets_of(body);
         let outer = std::mem::replace(&mut self.targets, targets);
         let flow = self.statements(body, env);
@@ -17,7 +17,6 @@ impl<'a> Ctx<'a> {
             Flow::Return(value) => value,
             Flow::Failed => Value::Error,
             Flow::Go => {
-                let _ = span;
                 self.report(
                     Diagnostic::new(Code::NoReturn, name.span, format!("`{}` returns nothing", name.text))
                         .help("end it with `return ..`"),

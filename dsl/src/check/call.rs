@@ -196,7 +196,7 @@ impl<'a> Ctx<'a> {
         let user = !crate::prelude::holds(f.span.file);
         let tracked = if user { args.iter().map(|a| self.leaves_quietly(&a.value)).collect() } else { Vec::new() };
         let value = match self.bind_params(&f.name.text, &f.params, args, &env, span, user) {
-            Some(()) => self.run(&f.body, &env, &f.name, f.span),
+            Some(()) => self.run(&f.body, &env, &f.name),
             None => Value::Error,
         };
         let value = match &f.out {

@@ -253,14 +253,14 @@ impl<'a> Ctx<'a> {
             // An on-policy source has no batch of its own; statistics may still name one.
             self.dims.batch = Some(self.table.new_axis("B", Size::symbol("B")));
         }
-        if let Some((binds, span)) = self.members.evaluate {
-            self.evaluate_sizes(binds, span);
+        if let Some((binds, _)) = self.members.evaluate {
+            self.evaluate_sizes(binds);
         }
         self.require_task();
     }
 
     /// The same dims at the evaluation's sizes: those that come out different get an axis of their own.
-    fn evaluate_sizes(&mut self, binds: &'a [Bind], span: Span) {
+    fn evaluate_sizes(&mut self, binds: &'a [Bind]) {
         let mut given: HashMap<String, &'a Bind> = HashMap::new();
         for bind in binds {
             match self.dims.index.get(&bind.name.text) {
@@ -303,7 +303,6 @@ impl<'a> Ctx<'a> {
             }
         }
         self.sizes = Sizes::Train;
-        let _ = span;
     }
 
     fn dim_source(&self, name: &str) -> Option<&'a Bind> {

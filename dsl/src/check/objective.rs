@@ -577,7 +577,7 @@ impl<'a> Ctx<'a> {
         }
         let (value, _) = self.at_site(Site::outside(TRAIN), |cx| {
             cx.calls.push((&def.name.text, span));
-            let value = cx.run(&def.body, &env, &def.name, def.span);
+            let value = cx.run(&def.body, &env, &def.name);
             cx.calls.pop();
             value
         });

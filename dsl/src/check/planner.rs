@@ -171,7 +171,7 @@ impl<'a> Ctx<'a> {
         // Families first, so that equations may stand in any order; then their sources.
         for e in &def.equations {
             if let ExprKind::Rollout(actions) = &e.value.kind {
-                self.add_rollout(decl, def, e, actions, &prefix, &user, &algorithm);
+                self.add_rollout(decl, e, actions, &prefix, &user, &algorithm);
             }
         }
         for e in &def.equations {
@@ -376,7 +376,6 @@ impl<'a> Ctx<'a> {
     fn add_rollout(
         &mut self,
         decl: &'a ast::Planner,
-        def: &'a ast::PlannerDef,
         e: &'a ast::Equation,
         actions: &'a [ast::Equation],
         prefix: &str,
@@ -456,7 +455,6 @@ impl<'a> Ctx<'a> {
             }
             self.add_equation(ACT, &full, q, Scope::Rollout(rollout.clone(), Side::Algorithm));
         }
-        let _ = def;
         let visible = rollout
             .families
             .iter()

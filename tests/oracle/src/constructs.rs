@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dsl::ast::{Arg, ArgKind, Clause, ClauseKind, Equation, Expr, ExprKind, File, Item, MemberKind, Stmt, StmtKind};
+use dsl::ast::{
+    Arg, ArgKind, Clause, ClauseKind, Equation, Expr, ExprKind, File, Item, MemberKind, Stmt, StmtKind, without_spans,
+};
 
 use crate::family::{reads, walk};
 
@@ -69,7 +71,7 @@ struct Seen<'a> {
     of: &'a str,
 }
 
-/// The constructs in a file, which must have forgotten its spans (`dsl::ast::erase`).
+/// The constructs in a file.
 pub fn constructs(file: &File) -> BTreeSet<&'static str> {
     let mut seen = Seen {
         found: BTreeSet::new(),
@@ -254,16 +256,16 @@ impl<'a> Seen<'a> {
     }
 
     fn body(&mut self, stmts: &'a [Stmt]) {
-        let mut lets: Vec<&Expr> = Vec::new();
+        let mut lets: Vec<String> = Vec::new();
         for s in stmts {
             if let StmtKind::Let(_, e) | StmtKind::Return(e) = &s.kind {
                 walk(e, &mut |e| {
-                    if lets.contains(&e) {
+                    if !lets.is_empty() && lets.contains(&without_spans(e)) {
                         self.found.insert("expression beside a `let` of it");
                     }
                 });
                 if matches!(s.kind, StmtKind::Let(..)) && !trivial(e) {
-                    lets.push(e);
+                    lets.push(without_spans(e));
                 }
             }
             if let StmtKind::Let(_, e) | StmtKind::Return(e) | StmtKind::Assign(_, e) | StmtKind::Next(_, e) = &s.kind {

@@ -60,8 +60,7 @@ pub fn run(seeds: Range<u64>) -> Tally {
                         return;
                     }
                     let text = crate::generate::model(seed);
-                    let (mut file, _) = dsl::parse::parse(dsl::source::FileId(0), &text);
-                    dsl::ast::erase(&mut file);
+                    let (file, _) = dsl::parse::parse(dsl::source::FileId(0), &text);
                     let found = constructs(&file);
                     let outcome = compare(&text, seed);
                     if let Ok(mut tally) = tally.lock() {

@@ -12,9 +12,11 @@
 //! | `map`, `tile`, `whole` | statements and kernels of the program, compiled and run |
 //! | `place`, `memory`, `blocks` | where operands are |
 //! | `pool` | workers |
+//! | `executable` | an instance as the other parts of the program see it |
 //! | `guard` | memory between pages that nobody may touch, for tests |
 
 mod blocks;
+mod executable;
 #[cfg(feature = "testing")]
 pub mod guard;
 mod jit;
@@ -34,7 +36,7 @@ use crate::budget;
 use crate::ir::Noise;
 use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{Base, BufferId, BufferKind, Lanes, LoopId, Program, Step, Stmt, Tile, View, Work};
-use crate::memory::Needs;
+use crate::memory::{Needs, Reserved};
 use jit::{Jit, Text};
 use map::{MapNeeds, Scratch};
 use memory::Memory;
@@ -61,7 +63,11 @@ pub struct Instance {
     steps: Vec<Run>,
     inputs: Vec<BufferId>,
     outputs: Vec<BufferId>,
+    /// Outputs that become inputs when the caller says so.
+    updates: Vec<(usize, usize)>,
     lens: Vec<usize>,
+    /// What it counts against the process's limit.
+    _reserved: Option<Reserved>,
 }
 
 /// A step of the program.
@@ -171,7 +177,9 @@ impl Instance {
             steps,
             inputs: program.inputs.clone(),
             outputs: program.outputs.clone(),
+            updates: Vec::new(),
             lens: program.buffers.iter().map(|b| b.len).collect(),
+            _reserved: None,
         };
         for (b, buffer) in program.buffers.iter().enumerate() {
             if let BufferKind::Const(numbers) = &buffer.kind {

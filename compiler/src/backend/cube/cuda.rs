@@ -27,6 +27,11 @@ fn missing(index: usize, reason: String) -> DeviceError {
     DeviceError::NoDevice { kind: "CUDA", index, reason }
 }
 
+/// What a device is called where the driver is not asked.
+pub fn name(index: usize) -> String {
+    format!("CUDA device {index}")
+}
+
 /// Asks the driver for a device: CubeCL ends the program where there is none.
 pub fn probe(index: usize, precision: Precision) -> Result<(), DeviceError> {
     let arch = driver_of(index)?.arch(index).map_err(|reason| missing(index, reason))?;
@@ -60,7 +65,8 @@ pub fn open(index: usize, numerics: Numerics) -> Result<Device<CudaRuntime>, Dev
     compiler().map_err(told)?;
     let opened = quietly(move || CudaRuntime::client(&CudaDevice::new(index)));
     let client = opened.ok_or_else(|| missing(index, "it cannot be opened".into()))?;
-    Ok(Device { client, target: Target::Cuda { arch }, driver: format!("CUDA {version}"), numerics })
+    let target = Target::Cuda { arch };
+    Ok(Device { client, target, driver: format!("CUDA {version}"), numerics, name: name(index) })
 }
 
 /// NVRTC and its headers, which kernels are compiled with when they are launched first.

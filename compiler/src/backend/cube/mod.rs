@@ -11,7 +11,8 @@
 //! | `barrier` | where units wait for each other |
 //! | `tile` with `map`, `gemm`, `tensor`, `math`; `contract`, `pack`, `random` | code of the kernels |
 //! | `launch`, `repeat` | kernels of a launch as one; launches with the same code |
-//! | `device` with `transfer`, `vulkan`, `cuda` | running them |
+//! | `device` with `vulkan`, `cuda` | devices |
+//! | `instance` with `transfer` | a program on a device |
 //! | `builder` with `text`, `task` | all that knows CubeCL |
 
 #[cfg(feature = "emit")]
@@ -28,6 +29,8 @@ mod emitted;
 #[cfg(feature = "emit")]
 mod gemm;
 mod host;
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+pub mod instance;
 #[cfg(feature = "emit")]
 mod launch;
 #[cfg(feature = "emit")]

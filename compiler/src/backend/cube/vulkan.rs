@@ -81,5 +81,6 @@ pub fn open(index: usize) -> Result<Device<WgpuRuntime>, DeviceError> {
         WgpuRuntime::client(&which)
     });
     let client = opened.ok_or_else(|| missing(index, "it cannot be opened".into()))?;
-    Ok(Device { client, target: Target::Wgsl, driver: device.name, numerics: Numerics::default() })
+    let name = device.name.clone();
+    Ok(Device { client, target: Target::Wgsl, driver: device.name, numerics: Numerics::default(), name })
 }

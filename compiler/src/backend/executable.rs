@@ -1,9 +1,5 @@
 //! A kernel program that is ready to run, on whichever device.
 
-#[cfg(any(feature = "cuda", feature = "vulkan"))]
-mod graphics;
-mod processor;
-
 use std::any::Any;
 use std::fmt;
 use std::path::Path;
@@ -115,7 +111,7 @@ impl Resident {
 }
 
 /// A program on a device, with the memory that it needs. Inputs and outputs go by their numbers.
-pub trait Executable: fmt::Debug + Send {
+pub trait Executable: Any + fmt::Debug + Send {
     /// The numbers of an input as they are now, row-major.
     fn input(&mut self, input: usize) -> Result<&[f32], DeviceError>;
 
@@ -138,13 +134,18 @@ pub trait Executable: fmt::Debug + Send {
     fn run(&mut self, seed: u64, step: u64) -> Result<(), DeviceError>;
 
     /// Returns when all that was asked for is done.
-    fn wait(&mut self) -> Result<(), DeviceError>;
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// Outputs become the inputs that they update.
     fn advance(&mut self) -> Result<(), DeviceError>;
 
-    /// Takes over inputs of another program: pairs of our input and of theirs.
-    fn take(&mut self, from: &mut dyn Executable, pairs: &[(usize, usize)]) -> Result<(), DeviceError>;
+    /// Takes over inputs of another program: pairs of our input and of theirs. They go by way of the host where the two
+    /// are on different devices.
+    fn take(&mut self, from: &mut dyn Executable, pairs: &[(usize, usize)]) -> Result<(), DeviceError> {
+        take_by_host(self, from, pairs)
+    }
 
     /// Gives a draw's numbers instead of generating them, or generates them again.
     fn set_draw(&mut self, name: &str, numbers: Option<&[f32]>) -> Result<(), DeviceError>;
@@ -154,8 +155,6 @@ pub trait Executable: fmt::Debug + Send {
 
     /// What computes: an instruction set, a device's name.
     fn computes_with(&self) -> &str;
-
-    fn as_any(&mut self) -> &mut dyn Any;
 }
 
 /// A device that is there.
@@ -173,7 +172,7 @@ pub fn probe(device: Device) -> Result<Found, DeviceError> {
         #[cfg(feature = "cuda")]
         Device::Cuda(index, numerics) => {
             super::cube::cuda::probe(index, numerics.precision)?;
-            Ok(Found { name: format!("CUDA device {index}"), software: false })
+            Ok(Found { name: super::cube::cuda::name(index), software: false })
         }
         #[cfg(feature = "vulkan")]
         Device::Vulkan(index) => {
@@ -206,38 +205,41 @@ pub fn count_vulkan() -> usize {
 /// Makes a program ready to run. `threads` are the processor's.
 pub fn open(device: Device, program: &Program, resident: &Resident, threads: usize) -> Result<Box<dyn Executable>, DeviceError> {
     match device {
-        Device::Cpu => Ok(Box::new(processor::Processor::new(program, resident, threads)?)),
+        Device::Cpu => Ok(Box::new(cpu::Instance::open(program, resident, threads)?)),
         #[cfg(feature = "cuda")]
         Device::Cuda(index, numerics) => {
             let opened = super::cube::cuda::open(index, numerics)?;
-            Ok(Box::new(graphics::Graphics::new(opened, probe(device)?.name, program, resident)?))
+            Ok(Box::new(super::cube::instance::Instance::new(opened, program, resident)?))
         }
         #[cfg(feature = "vulkan")]
         Device::Vulkan(index) => {
             let opened = super::cube::vulkan::open(index)?;
-            Ok(Box::new(graphics::Graphics::new(opened, probe(device)?.name, program, resident)?))
+            Ok(Box::new(super::cube::instance::Instance::new(opened, program, resident)?))
         }
         #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
         other => Err(DeviceError::Build(other.kind())),
     }
 }
 
+/// [`Executable::take`] by way of the host.
+pub(super) fn take_by_host<E: Executable + ?Sized>(
+    to: &mut E,
+    from: &mut dyn Executable,
+    pairs: &[(usize, usize)],
+) -> Result<(), DeviceError> {
+    for (own, theirs) in pairs {
+        to.input_mut(*own)?.copy_from_slice(from.input(*theirs)?);
+    }
+    Ok(())
+}
+
 /// The first number that is not finite. A number is finite unless all bits of its exponent are set; then adding one to the
 /// exponent carries into the sign. The first pass has no branches, so that it becomes vector code.
-fn first_not_finite(numbers: &[f32]) -> Option<f32> {
+pub(super) fn first_not_finite(numbers: &[f32]) -> Option<f32> {
     const EXPONENT: u32 = 0x7f80_0000;
     const ONE: u32 = 0x0080_0000;
     let carries = numbers.iter().fold(0, |all, x| all | ((x.to_bits() & EXPONENT) + ONE));
     if carries >> 31 == 0 { None } else { numbers.iter().copied().find(|x| !x.is_finite()) }
-}
-
-/// [`Executable::take`] by way of the host.
-fn take_by_host(to: &mut dyn Executable, from: &mut dyn Executable, pairs: &[(usize, usize)]) -> Result<(), DeviceError> {
-    for (own, theirs) in pairs {
-        let numbers = from.input(*theirs)?;
-        to.input_mut(*own)?.copy_from_slice(numbers);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
