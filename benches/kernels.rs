@@ -1,4 +1,4 @@
-//! The speed of compiled models: `cargo bench --bench kernels [-- ARGUMENTS]` prints the tables of docs/performance.md.
+//! The speed of compiled models: `cargo bench --bench kernels [-- ARGUMENTS]` prints the tables of docs/measurements/performance.md.
 //!
 //! Each section is a call of `wmc bench`; more arguments (`--rounds 5`, `--quiet`) go to every one of them. Where the
 //! environment has `WMC_PYTHON`, a Python with what benches/peers/requirements.txt says, the peers are measured beside and
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         let mut extra = more.clone();
         let mut beside = String::new();
         if let (Some((peers, drawing)), Some(python)) = (section.peers, &python) {
-            let drawing = format!("docs/performance-{drawing}.svg");
+            let drawing = format!("docs/measurements/performance-{drawing}.svg");
             beside = format!(" --compare {peers} --python PYTHON");
             let python = python.display().to_string();
             extra.extend(["--compare", peers, "--python", &python, "--plot", &drawing].map(String::from));

@@ -190,7 +190,7 @@ pub(crate) struct Run {
     #[arg(long = "out", value_name = "FILE.safetensors")]
     pub(crate) output: Option<PathBuf>,
 
-    /// A JSON map from our names to those of the files, which may cut, transpose and shape (see docs/graph.md):
+    /// A JSON map from our names to those of the files, which may cut, transpose and shape (see docs/guide/run.md):
     /// `{\"param.m.0.v.weight\": {\"tensor\": \"mem.0.in_proj\", \"rows\": [0, 128]}}`
     #[arg(long, value_name = "MAP.json")]
     pub(crate) map: Option<PathBuf>,
@@ -404,7 +404,7 @@ pub(crate) struct Snapshot {
 /// Show what a model's kernels do and cost
 ///
 /// For each kernel: its operations, the lines of the `.wm` text that they came from, why it ends where it ends, how much it
-/// computes and moves. Costs are counted, not measured; docs/kernels.md says how, and what the levels are.
+/// computes and moves. Costs are counted, not measured; docs/guide/explain.md says how, and defines the levels.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -165,14 +165,14 @@ fn fields_are_documented() {
             _ => {}
         }
     }
-    let manual = include_str!("../docs/cli.md");
+    let manual = include_str!("../docs/guide/json.md");
     let (_, manual) = manual.split_once("## `wmc bench`").unwrap();
     let (manual, _) = manual.split_once("\n## ").unwrap();
     let mut names = BTreeSet::new();
     fields(&document(&["--cases", "elite"]), &mut names);
     assert!(names.len() > 20);
     for name in names {
-        assert!(manual.contains(&format!("`{name}`")), "docs/cli.md says nothing about `{name}`");
+        assert!(manual.contains(&format!("`{name}`")), "docs/guide/json.md says nothing about `{name}`");
     }
 }
 

@@ -256,9 +256,9 @@ fn json_is_one_object_a_line() {
     let gone = lines.last().unwrap();
     assert_eq!((gone["code"].as_str(), gone["file"].as_str()), (Some("file"), Some("gone.wm")));
     // The manual names every field.
-    let manual = include_str!("../docs/cli.md");
+    let manual = include_str!("../docs/guide/json.md");
     for field in lines[0].as_object().unwrap().keys() {
-        assert!(manual.contains(&format!("`{field}`")), "docs/cli.md says nothing about `{field}`");
+        assert!(manual.contains(&format!("`{field}`")), "docs/guide/json.md says nothing about `{field}`");
     }
 }
 

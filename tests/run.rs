@@ -106,7 +106,7 @@ const ON_GOLDEN: [&str; 13] = [
     "--json",
 ];
 
-/// The recipe of docs/graph.md.
+/// The recipe of docs/guide/run.md.
 #[test]
 fn the_goldens_through_a_name_map() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -218,7 +218,7 @@ fn nvrtc_takes_decisions() {
     }
 }
 
-/// How a decision would lie on a device, kernel by kernel, for the estimates of docs/gpu.md.
+/// How a decision would lie on a device, kernel by kernel, for the estimates of docs/measurements/gpu.md.
 #[test]
 #[ignore = "prints a table"]
 fn occupancy_of_a_decision() {
@@ -239,7 +239,7 @@ fn occupancy_of_a_decision() {
     }
 }
 
-/// The table of docs/gpu.md: `cargo xtask verify nvrtc`. `MODEL=hamworld_s6 ENTRY=plan ARCH=sm_86 PRECISION=tf32:atomic` for a part of it.
+/// The table of docs/measurements/gpu.md: `cargo xtask verify nvrtc`. `MODEL=hamworld_s6 ENTRY=plan ARCH=sm_86 PRECISION=tf32:atomic` for a part of it.
 #[test]
 #[ignore = "takes an hour for all models"]
 fn nvrtc_takes_all_models() {

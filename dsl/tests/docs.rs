@@ -1,5 +1,5 @@
-//! The documents are right: their models check, their mistakes are mistakes, their links lead somewhere, and the tables of
-//! docs/language.md are complete. `tests/docs.rs` of the project runs their commands.
+//! The documents are right: their models check, their mistakes are mistakes, their links lead somewhere, and the tables of the
+//! language reference are complete. `tests/docs.rs` of the project runs their commands.
 
 mod fences;
 
@@ -10,11 +10,9 @@ use dsl::ast::Item;
 use dsl::diagnostics::render;
 use dsl::source::FileId;
 use dsl::{Checked, MapLoader, Options, hir};
-use fences::{Fence, Kind, documents, fences, language, project};
+use fences::{Fence, Kind, LANGUAGE, documents, fences, project, read};
 
-fn read(path: &str) -> String {
-    std::fs::read_to_string(project().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
-}
+const LIBRARY: &str = "docs/guide/library.md";
 
 /// What `use` finds in the examples: the base of the fragments.
 fn modules(all: &[Fence]) -> MapLoader {
@@ -33,7 +31,7 @@ fn rendered(checked: &Checked) -> String {
 
 #[test]
 fn every_block_is_what_it_says() {
-    let loader = modules(&fences(&language()).unwrap());
+    let loader = modules(&fences(&read(LANGUAGE)).unwrap());
     let wrong: String = documents().iter().map(|(path, text)| mistakes(path, &fences(text).unwrap(), &loader)).collect();
     assert!(wrong.is_empty(), "{wrong}");
 }
@@ -80,7 +78,7 @@ fn mistakes(path: &str, all: &[Fence], loader: &MapLoader) -> String {
 /// Rules that the reference states and that no block of it shows.
 #[test]
 fn rules_without_an_example() {
-    let loader = modules(&fences(&language()).unwrap());
+    let loader = modules(&fences(&read(LANGUAGE)).unwrap());
     let plan = "x[0] = z  x[k+1] = x[k] + sum(u[k])  score = sum(x[H])";
     let cases = [
         ("E0210", "slow m with tau = 0.1".to_string()),
@@ -124,7 +122,7 @@ fn rules_without_an_example() {
 /// A net's arguments are laid out in the order of their declared axes, whatever the order of the value's.
 #[test]
 fn inputs_lie_in_their_declared_order() {
-    let loader = modules(&fences(&language()).unwrap());
+    let loader = modules(&fences(&read(LANGUAGE)).unwrap());
     let text = "use tiny::Tiny
         model Fragment extends Tiny {
           net f(x: [Q, C]) -> [] = mlp([8])
@@ -219,7 +217,7 @@ fn every_built_in_function_has_its_line() {
     let list = &source[start..start + source[start..].find("\n}").unwrap()];
     let names: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
     assert!(names.len() > 40, "{names:?}");
-    let text = language();
+    let text = read(LIBRARY);
     let described = quoted(section(&text, "## Built-in functions"));
     for name in names {
         assert!(described.iter().any(|d| d.starts_with(&format!("{name}("))), "`{name}` has no line under Built-in functions");
@@ -231,7 +229,7 @@ fn every_built_in_function_has_its_line() {
 
 #[test]
 fn every_item_of_the_prelude_has_its_line() {
-    let text = language();
+    let text = read(LIBRARY);
     let prelude = section(&text, "## The prelude");
     let mut count = 0;
     for file in ["math", "layers", "distributions", "planners", "optimizers"] {
@@ -275,7 +273,7 @@ fn signature(text: &str) -> String {
 
 #[test]
 fn lists_of_words_are_complete() {
-    let text = language();
+    let text = read(LANGUAGE);
     let reserved = section(&text, "## Text");
     let list = &reserved[reserved.find("Reserved words").unwrap()..reserved.find("They may be labels").unwrap()];
     assert_eq!(quoted(list), dsl::lex::RESERVED.into_iter().collect());
@@ -297,7 +295,7 @@ fn lists_of_words_are_complete() {
 /// The settings that the checker lists when it is given one that it does not know.
 #[test]
 fn settings_are_complete() {
-    let text = language();
+    let text = read(LANGUAGE);
     let loader = modules(&fences(&text).unwrap());
     for (heading, members) in [
         ("## Training and tasks", "train { steps = 10, nothing = 1 }"),
@@ -364,6 +362,21 @@ fn links_lead_somewhere() {
     assert!(checked > 150);
 }
 
+/// Lines have at most 100 characters; tables, code and pages that a command writes are exempt.
+#[test]
+fn lines_are_short() {
+    let exempt = ["docs/results.md", "results/account.md", "docs/robustness.md", "docs/verify.md"];
+    for path in pages().into_iter().filter(|p| !exempt.iter().any(|e| p.ends_with(e))) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut code = false;
+        for (at, line) in text.lines().enumerate() {
+            code ^= line.starts_with("```");
+            let free = code || ["|", "    ", "!["].iter().any(|start| line.starts_with(start));
+            assert!(free || line.chars().count() <= 100, "{}:{}: a long line", path.display(), at + 1);
+        }
+    }
+}
+
 /// The models of the tutorial are tidy; those that are not meant to be wrong check clean.
 #[test]
 fn tutorial_models() {
@@ -371,6 +384,7 @@ fn tutorial_models() {
     let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
     assert!(files.len() > 8);
+    let tutorial = read("docs/start/tutorial.md");
     let swing = std::fs::read_to_string(folder.join("swing.wm")).unwrap();
     let loader = MapLoader(BTreeMap::from([("swing".to_string(), swing)]));
     for file in files {
@@ -380,7 +394,7 @@ fn tutorial_models() {
         let checked = dsl::check(name, &text, &loader, &Options::default());
         let wrong = ["1_parts.wm", "3_axes.wm", "3_time.wm"].contains(&name);
         assert_eq!(checked.diagnostics.is_empty(), !wrong, "{name}\n{}", rendered(&checked));
-        let shown = language().contains(&format!("docs/tutorial/{name}"));
+        let shown = tutorial.contains(&format!("docs/tutorial/{name}"));
         assert!(shown, "{name} is not in the tutorial");
     }
 }

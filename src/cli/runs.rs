@@ -218,7 +218,7 @@ pub(crate) struct Plot {
 /// Show what a model's `diagnose { .. }` declares
 ///
 /// The model says which values to follow (series), along which episodes (probes), and what to make of them (`show`): figures, means,
-/// correlations, errors over horizons. Writes figures and diagnosis.json, which `wmc report` takes in. docs/experiments.md has all forms.
+/// correlations, errors over horizons. Writes figures and diagnosis.json, which `wmc report` takes in. docs/guide/diagnose.md has all forms.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

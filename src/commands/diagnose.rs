@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Diagnose, out: &mut Output) -> Exit {
         Ok(found) => found,
         Err(error) => {
             let help = match &error {
-                Error::Unsupported(_) => "docs/experiments.md says what series, probes and forms are".into(),
+                Error::Unsupported(_) => "docs/guide/diagnose.md says what series, probes and forms are".into(),
                 _ => help_for(&error, &run.sources),
             };
             out.error(&error.to_string(), &help);

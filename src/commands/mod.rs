@@ -172,7 +172,7 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
         Error::Kernels(_) => "`--level fused` or `--level eager` may go around it".into(),
         Error::NothingToShow { .. } => "declare what to look at, for example\n  \
              diagnose {\n    size = norm(z[t])\n    probe trained = policy()\n    show size_over_time = bands(size, along = trained)\n  }\n\
-             docs/experiments.md has all forms"
+             docs/guide/diagnose.md has all forms"
             .into(),
         _ => "see `wmc help train`".into(),
     }

@@ -1,4 +1,4 @@
-//! The forms of `show`: what each makes of series along episodes. `docs/experiments.md` defines them.
+//! The forms of `show`: what each makes of series along episodes. `docs/guide/diagnose.md` defines them.
 
 use std::collections::BTreeMap;
 

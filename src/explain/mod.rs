@@ -25,7 +25,7 @@ pub(crate) use document::{Document, Entry, OnDevice};
 pub(crate) use lines::Origins;
 pub(crate) use text::{bytes, count, tables};
 
-/// All of it as one JSON document; its fields are those of `docs/cli.md`.
+/// All of it as one JSON document; its fields are those of `docs/guide/json.md`.
 pub(crate) fn json(document: &Document) -> String {
     // Texts, numbers and lists always have a JSON form.
     serde_json::to_string_pretty(document).expect("kernels as JSON") + "\n"

@@ -1,4 +1,4 @@
-//! The document of `wmc show --json`, described in `docs/cli.md`; the tables are printed from it too.
+//! The document of `wmc show --json`, described in `docs/guide/json.md`; the tables are printed from it too.
 //!
 //! Fields are added at will; none is renamed or removed.
 

@@ -14,7 +14,7 @@ mod written;
 
 use dsl::Checked;
 
-/// All models as one JSON document; its fields are those of `docs/cli.md`.
+/// All models as one JSON document; its fields are those of `docs/guide/json.md`.
 pub(crate) fn json(file: &str, checked: &Checked) -> String {
     let models: Vec<document::ModelView> = checked.models.iter().map(|m| view::view(m, &checked.sources)).collect();
     let document = document::Document { file: file.to_string(), models };
@@ -78,12 +78,12 @@ mod tests {
                 _ => {}
             }
         }
-        let manual = include_str!("../../docs/cli.md");
+        let manual = include_str!("../../docs/guide/json.md");
         let mut names = BTreeSet::new();
         fields(&serde_json::from_str(&json("sample.wm", &sample::checked(&[]))).unwrap(), &mut names);
         assert!(names.len() > 50);
         for name in names {
-            assert!(manual.contains(&format!("`{name}`")), "docs/cli.md says nothing about `{name}`");
+            assert!(manual.contains(&format!("`{name}`")), "docs/guide/json.md says nothing about `{name}`");
         }
     }
 }

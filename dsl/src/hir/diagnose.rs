@@ -95,7 +95,7 @@ fn of<'s, T>(all: &'s [(String, Vec<T>)], argument: &str) -> &'s [T] {
 
 macro_rules! forms {
     ($($variant:ident $name:literal,)*) => {
-        /// What `show` can draw and count; `docs/experiments.md` defines each.
+        /// What `show` can draw and count; `docs/guide/diagnose.md` defines each.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "lowercase")]
         pub enum Form { $($variant,)* }

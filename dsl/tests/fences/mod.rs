@@ -78,15 +78,26 @@ pub(crate) fn project() -> PathBuf {
     root.expect("the crate has a folder around it").to_path_buf()
 }
 
-/// Documents whose blocks are tested, each with its path from the project's folder.
-pub(crate) fn documents() -> Vec<(&'static str, String)> {
-    let read = |path| std::fs::read_to_string(project().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
-    ["README.md", "docs/language.md", "docs/start/first-model.md", "docs/start/coming-from.md"]
-        .map(|path| (path, read(path)))
-        .into()
+/// A text of the project, by its path from the project's folder.
+pub(crate) fn read(path: &str) -> String {
+    std::fs::read_to_string(project().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// The reference and tutorial.
-pub(crate) fn language() -> String {
-    std::fs::read_to_string(project().join("docs/language.md")).expect("docs/language.md")
+/// Documents whose blocks are tested, each with its path from the project's folder.
+pub(crate) fn documents() -> Vec<(&'static str, String)> {
+    [
+        "README.md",
+        "docs/start/first-model.md",
+        "docs/start/tutorial.md",
+        "docs/start/coming-from.md",
+        LANGUAGE,
+        "docs/guide/library.md",
+        "docs/guide/diagnose.md",
+        "docs/embed/rust.md",
+    ]
+    .map(|path| (path, read(path)))
+    .into()
 }
+
+/// The reference of the language, which has the model that fragments stand in.
+pub(crate) const LANGUAGE: &str = "docs/guide/language.md";

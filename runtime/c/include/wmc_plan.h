@@ -1,4 +1,4 @@
-// Plans of trained models. Made by cbindgen from runtime/c/src/lib.rs; `docs/runtime.md` has an example.
+// Plans of trained models. Made by cbindgen from runtime/c/src/lib.rs; `docs/embed/c.md` has an example.
 
 #ifndef WMC_PLAN_H
 #define WMC_PLAN_H

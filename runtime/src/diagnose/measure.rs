@@ -1,4 +1,4 @@
-//! Numbers about series along episodes. `docs/experiments.md` defines each of them.
+//! Numbers about series along episodes. `docs/guide/diagnose.md` defines each of them.
 
 /// None where there are no numbers.
 pub fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {

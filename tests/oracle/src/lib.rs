@@ -1,6 +1,6 @@
 //! Random `.wm` models against an evaluator of the language definition.
 //!
-//! [`generate`] writes a small model from a seed. [`eval::Oracle`] evaluates it point by point, as docs/language.md
+//! [`generate`] writes a small model from a seed. [`eval::Oracle`] evaluates it point by point, as docs/guide/language.md
 //! says: families are functions of sample and indices, gradients are dual numbers. It shares the parser with the
 //! compiler and nothing else. [`compare`] runs both and reports the first difference; [`shrink`] makes it small.
 

@@ -65,7 +65,7 @@ pub fn install(mut tell: impl FnMut(&str)) -> Result<Installed, MujocoError> {
     let Some((.., wheel)) = WHEELS.iter().find(|(o, a, _)| *o == os && *a == arch) else {
         return Err(MujocoError::Install(format!(
             "no wheel is pinned for {os} on {arch}; put libmujoco {VERSION} and the suite's models into a folder laid out as \
-             docs/runtime.md says, and set WMC_MUJOCO to it"
+             docs/guide/training.md says, and set WMC_MUJOCO to it"
         )));
     };
     let python = python()?;

@@ -2,7 +2,7 @@
 //!
 //! A strip operation of the micro-kernels reads its operands from the first-level cache and writes its result there; a
 //! map of twenty operations goes through it twenty times. Generated code keeps what is between in registers and computes
-//! common parts (the exponential of a sigmoid and of a silu of the same number) once. `docs/performance.md` has what it
+//! common parts (the exponential of a sigmoid and of a silu of the same number) once. `docs/measurements/performance.md` has what it
 //! brings.
 //!
 //! | file | subject |
