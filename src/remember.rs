@@ -1,8 +1,9 @@
-//! Checks that found nothing: asked the same again, the command tells what it told then. "The same" are the command itself, the
-//! file's text and sizes, and every module that it used, read again. So a check of what has not changed costs little more than
-//! starting the process.
+//! Remembers checks without findings and repeats their output for the same question.
 //!
-//! It is a convenience: what cannot be read or written is as if it were not there.
+//! "The same" are the command itself, the file's text and sizes, and every module that it used, read again. So a check of an
+//! unchanged model costs little more than starting the process.
+//!
+//! It is a convenience: an entry that cannot be read or written counts as missing.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Answers that are kept. A question has one place, and a later one may take it: so there is never anything to clean up.
 const PLACES: u64 = 256;
 
-/// What was asked, and where its answer would lie.
+/// A question, and the file of its answer.
 #[derive(Debug)]
 pub(crate) struct Question {
     place: PathBuf,

@@ -1,4 +1,4 @@
-//! Parameters that others have trained, as the start of a model of ours.
+//! Loads parameters of a safetensors file into a model, with a name map.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(crate) struct Weights {
     pub(crate) state: State,
     /// The hash of what came from the file.
     pub(crate) hash: String,
-    /// What is good to know: tensors that were not used, parameters that keep their initial values.
+    /// Notes for the user: unused tensors, parameters that keep their initial values.
     pub(crate) notes: Vec<String>,
 }
 

@@ -225,7 +225,7 @@ pub struct Memory {
     pub reset: Option<Expr>,
 }
 
-/// What is looked at in a trained model.
+/// A `diagnose` block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnose {
     /// `size = norm(z[t])`: a value for each decision.

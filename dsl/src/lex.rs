@@ -1,7 +1,7 @@
 //! Tokens of a text, comments included. The formatter and error recovery read these; the grammar
 //! proper does not need them.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Word,

@@ -77,7 +77,7 @@ impl Loader for MapLoader {
     }
 }
 
-/// What a check is told beside the text.
+/// Options of a check.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Sizes bound from outside: `O = 17`; they win over those in the text.

@@ -35,7 +35,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// What a name means in a file: its own items, then the prelude's.
+    /// The item of a name in a file: the file's own, then the prelude's.
     pub(crate) fn find(&self, file: FileId, name: &str) -> Option<&Item> {
         match self.namespaces.get(file.0 as usize).and_then(|n| n.get(name)) {
             Some(place) => Some(&self.files[place.file].items[place.item]),
@@ -409,7 +409,7 @@ fn merge(parent: &Member, child: Member) -> Member {
     Member { kind, span }
 }
 
-/// What a member declares: its kind and name. Members of one key replace each other.
+/// The key of a member: its kind and name. Members of one key replace each other.
 fn key(member: &Member) -> (&'static str, String) {
     let named = |kind, name: &ast::Ident| (kind, name.text.clone());
     match &member.kind {

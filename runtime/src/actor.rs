@@ -1,4 +1,4 @@
-//! The side of an agent that acts: observations in, actions out, and what is remembered between them.
+//! The acting side of an agent: observations in, actions out, and the state between them.
 
 use compiler::ir::{Op, Role, ValueId};
 use compiler::lower::{Entry, FIRST};
@@ -22,7 +22,7 @@ pub struct Actor {
     /// Carries that are what followed from the step before: `r[t-1]`.
     followed: Vec<(usize, Meaning)>,
     action: usize,
-    /// What was decided last, for all environments.
+    /// The last actions of all environments.
     decided: Vec<f32>,
     observation: Option<usize>,
     first: Option<usize>,
@@ -90,7 +90,7 @@ impl Actor {
         self.program.set_progress(&self.schedules, progress)
     }
 
-    /// Takes over what was learnt.
+    /// Copies the parameters of the learner.
     pub fn follow(&mut self, learner: &mut Learner) -> Result<(), Error> {
         learner.give(&mut self.program, &READ)?;
         Ok(self.program.executable.prepare()?)
@@ -155,13 +155,13 @@ impl Actor {
         Ok(())
     }
 
-    /// What was decided for an environment.
+    /// The last action of an environment.
     pub fn action(&self, row: usize) -> &[f32] {
         let len = self.layout.action;
         &self.decided[row * len..(row + 1) * len]
     }
 
-    /// What is remembered, by name.
+    /// The acting state, by name.
     pub fn memory(&mut self) -> Result<State, Error> {
         let named: Vec<(usize, String)> = self.program.with_role(Role::Carry).map(|(n, name)| (n, name.to_string())).collect();
         named.into_iter().map(|(input, name)| Ok((name, self.program.tensor(input)?))).collect()

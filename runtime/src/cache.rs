@@ -1,4 +1,4 @@
-//! Where this program may keep what it can make again.
+//! The folder for caches that can be rebuilt.
 
 use std::path::PathBuf;
 

@@ -31,7 +31,7 @@ const MANIFEST: &str = "manifest.json";
 const LEARNT: &str = "learnt.safetensors";
 const WORLD: &str = "world.safetensors";
 
-/// What a checkpoint says about itself.
+/// The manifest of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     pub format: u64,

@@ -1,4 +1,4 @@
-//! Context: segments that start with what was remembered before them.
+//! Context: segments that start with the memory of the steps before them.
 //!
 //! The program `context` takes one step of the past. It is run over the steps before each segment, as many as the source says
 //! or as there are, and what it remembers in the end is where the segment's own program starts.
@@ -45,7 +45,7 @@ impl Context {
         self.program.executable.bytes()
     }
 
-    /// Takes over what was learnt.
+    /// Copies the parameters of the learner.
     pub(crate) fn follow(&mut self, learner: &mut Learner) -> Result<(), Error> {
         learner.give(&mut self.program, &READ)?;
         Ok(self.program.executable.prepare()?)

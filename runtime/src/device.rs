@@ -1,4 +1,4 @@
-//! Which device computes.
+//! The choice of a device.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use compiler::backend::{self, DeviceError};
 
 pub use compiler::backend::Device;
 
-/// What was asked for.
+/// A device as requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// The best that this build can use and the machine has.

@@ -1,4 +1,4 @@
-//! Diagnostics: what a model's `diagnose { .. }` declares, of a trained model.
+//! Computes the series of a model's `diagnose { .. }` along episodes of a trained model.
 //!
 //! | file | subject |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a machine has for training and planning.
+//! Lists the devices and libraries of a machine.
 
 use compiler::backend::cube::Numerics;
 use compiler::backend::{self, Device, DeviceError};

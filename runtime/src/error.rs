@@ -1,4 +1,4 @@
-//! What can go wrong, said to people.
+//! Errors of the runtime.
 
 use std::path::PathBuf;
 

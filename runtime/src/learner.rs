@@ -1,4 +1,4 @@
-//! The side of an agent that learns: the program of an update, and the state that it changes.
+//! The learning side of an agent: the program of an update, and the state that it changes.
 
 use std::collections::BTreeMap;
 

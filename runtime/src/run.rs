@@ -28,7 +28,7 @@ use crate::train::{Config, Snapshot};
 const FORMAT: u64 = 2;
 const RUN: &str = "run.json";
 
-/// What a run is. Runs with the same identity compute the same numbers.
+/// The identity of a run. Runs with the same identity compute the same numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// The main file in `model/`.

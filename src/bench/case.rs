@@ -1,5 +1,6 @@
-//! What is measured. Plan and train step are entry points of the user's model; the others are small models of their
-//! own, under `benches/`.
+//! The cases of a benchmark.
+//!
+//! Plan and train step are entry points of the user's model; the others are small models under `benches/`.
 
 use compiler::ir::Program;
 use compiler::lower::Entry;

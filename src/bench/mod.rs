@@ -107,7 +107,7 @@ fn work(arguments: &Bench, word: &str, out: &mut Output) -> Exit {
     }
 }
 
-/// The cases of a word; none after what is wrong has been said.
+/// The cases of a word; returns `None` after reporting the error.
 fn cases(word: &str, out: &mut Output) -> Option<Vec<Case>> {
     let found = Case::parse(word);
     if found.is_none() {

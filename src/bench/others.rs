@@ -1,4 +1,4 @@
-//! What other programs of the machine do meanwhile: a round in which they compute much says little.
+//! The load of other programs during a round. A round under load does not count.
 
 use std::fs;
 

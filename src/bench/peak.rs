@@ -1,4 +1,4 @@
-//! What this machine can do, measured beside everything else: multiply-adds in registers, a library's matrix product,
+//! The limits of this machine, measured in every round: multiply-adds in registers, a library's matrix product,
 //! exponentials.
 //!
 //! Multiply-adds are those of the micro-kernels, exponentials a plain loop compiled for the instruction set of the machine.

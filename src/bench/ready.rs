@@ -32,7 +32,7 @@ pub(crate) struct Ready {
     step: u64,
 }
 
-/// What was found on the way.
+/// Facts about the compiled case.
 #[derive(Debug, Clone)]
 pub(crate) struct First {
     /// Seconds from the model to ready kernels with inputs.

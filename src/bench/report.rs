@@ -1,4 +1,4 @@
-//! What was measured, as a document and as tables.
+//! The measurements, as a document and as tables.
 
 use compiler::kernel::cost::Cost;
 use serde::Serialize;

@@ -63,7 +63,7 @@ struct Library {
     rates: Vec<f64>,
 }
 
-/// Measures a case on a device, and says what computed it; none after what is wrong has been said.
+/// Measures a case on a device, and says what computed it; returns `None` after reporting the error.
 pub(crate) fn measure(subject: Subject, arguments: &Bench, device: Device, out: &mut Output) -> Option<(Measured, String)> {
     let (_, most_threads) = most(arguments);
     let model = subject.model.name.clone();

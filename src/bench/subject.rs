@@ -20,7 +20,7 @@ pub(crate) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// None after what is wrong has been said.
+    /// Returns `None` after reporting the error.
     pub(crate) fn new(case: Case, arguments: &'a Bench, out: &mut Output) -> Option<Subject<'a>> {
         let model = checked(case, arguments, &[], out)?;
         Some(Subject { case, model, given: None, arguments })

@@ -1,4 +1,4 @@
-//! Arguments of the commands that train models and use what they learnt.
+//! Arguments of the commands that train models and use runs.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -64,7 +64,7 @@ pub(crate) struct Computed {
 }
 
 impl Computed {
-    /// None after what is wrong has been said.
+    /// Returns `None` after reporting the error.
     pub(crate) fn compute(&self, out: &mut Output) -> Option<Compute> {
         let own = Compute::default();
         let device = self.place.choose(out)?;
@@ -82,7 +82,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The device, which is there; what `auto` has chosen is told. None after what is wrong has been said.
+    /// The device, which is there; what `auto` has chosen is told. Returns `None` after reporting the error.
     pub(crate) fn choose(self, out: &mut Output) -> Option<runtime::device::Device> {
         match self.device.choose() {
             Ok(device) => {

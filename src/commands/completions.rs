@@ -1,4 +1,4 @@
-//! `wmc completions`: what a shell needs to complete the command line.
+//! `wmc completions`: the completion script of a shell.
 
 use clap::CommandFactory;
 

@@ -1,4 +1,4 @@
-//! `wmc diagnose`: what a model's `diagnose { .. }` shows, of a trained model.
+//! `wmc diagnose`: the figures and numbers of a model's `diagnose { .. }`, for a trained model.
 
 use std::collections::BTreeMap;
 

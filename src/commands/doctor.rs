@@ -1,4 +1,4 @@
-//! `wmc doctor`: what this machine has, and what to do about what is missing.
+//! `wmc doctor`: the devices and libraries of this machine, and how to install missing ones.
 
 use runtime::doctor::{Finding, examine};
 

@@ -1,4 +1,4 @@
-//! `wmc explain`: what a model's kernels do and cost.
+//! `wmc explain`: a model's kernels and their cost.
 
 use std::path::Path;
 

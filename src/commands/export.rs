@@ -1,4 +1,4 @@
-//! `wmc export`: what a run has learnt as a folder to share, with a model card.
+//! `wmc export`: a trained model as a folder to share, with a model card.
 
 use std::path::Path;
 

@@ -75,7 +75,7 @@ pub(crate) fn run(command: Command, out: &mut Output) -> Exit {
     }
 }
 
-/// The one model of a file that a command works on. None after what is wrong has been said.
+/// The one model of a file that a command works on. Returns `None` after reporting the error.
 pub(crate) fn one_model(path: &Path, of: &Chosen, out: &mut Output) -> Option<(Checked, Model)> {
     let file = path.display().to_string();
     let mut report = Report::new(false);
@@ -110,12 +110,12 @@ pub(crate) fn one_model(path: &Path, of: &Chosen, out: &mut Output) -> Option<(C
     }
 }
 
-/// The run in a folder. None after what is wrong has been said.
+/// The run in a folder. Returns `None` after reporting the error.
 fn open_run(path: &Path, out: &mut Output) -> Option<Run> {
     Run::open(path).map_err(|error| out.error(&error.to_string(), "`wmc runs` lists runs; `wmc train` starts one")).ok()
 }
 
-/// The run whose episodes are asked for, on the device that they are to run on. None after what is wrong has been said.
+/// The run whose episodes are asked for, on the device that they are to run on. Returns `None` after reporting the error.
 fn open_episodes(of: &Episodes, out: &mut Output) -> Option<Run> {
     let mut run = open_run(&of.run, out)?;
     run.config.compute.device = of.place.choose(out)?;
@@ -123,7 +123,7 @@ fn open_episodes(of: &Episodes, out: &mut Output) -> Option<Run> {
     Some(run)
 }
 
-/// The checkpoint that was named, or the newest that is whole. None after what is wrong has been said.
+/// The checkpoint that was named, or the newest that is whole. Returns `None` after reporting the error.
 fn newest(run: &Run, out: &mut Output) -> Option<(Manifest, Snapshot)> {
     match run.chosen() {
         Ok((place, manifest, snapshot, unused)) => {
@@ -191,7 +191,7 @@ pub(crate) fn largest(refused: &TooLarge, sources: &Sources) -> String {
     format!("{named}make a dim, the batch or the replay smaller, or raise `--max-memory`")
 }
 
-/// The entry point of that name. None after what is wrong has been said.
+/// The entry point of that name. Returns `None` after reporting the error.
 fn entry_named(name: &str, out: &mut Output) -> Option<Entry> {
     let found = Entry::parse(name);
     if found.is_none() {
@@ -212,7 +212,7 @@ fn stem(what: &ModelFile) -> String {
     [Some(file), what.of.model.clone(), task].into_iter().flatten().collect::<Vec<_>>().join("-")
 }
 
-/// Writes beside the place and renames, so that nobody ever reads half of it. None after what is wrong has been said.
+/// Writes beside the place and renames, so that nobody ever reads half of it. Returns `None` after reporting the error.
 fn write_whole(path: &Path, bytes: &[u8], out: &mut Output) -> Option<()> {
     let draft = path.with_extension(format!("draft-{}", std::process::id()));
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);

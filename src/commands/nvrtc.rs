@@ -1,4 +1,4 @@
-//! NVIDIA's compiler, where it is installed: CUDA text to PTX, with what its assembler says of registers.
+//! NVIDIA's compiler, where it is installed: CUDA text to PTX, with the register counts of its assembler.
 //!
 //! It is opened at run time, so that neither building nor running wmc needs it.
 

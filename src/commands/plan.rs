@@ -149,7 +149,7 @@ fn failed(policy: &Policy, error: &Error) -> (String, String) {
     (error.to_string(), help)
 }
 
-/// From the folder of a run. None after what is wrong has been said.
+/// From the folder of a run. Returns `None` after reporting the error.
 fn of_run(arguments: &Plan, out: &mut Output) -> Option<Policy> {
     let mut run = open_run(&arguments.run, out)?;
     run.config.compute.device = arguments.place.choose(out)?;
@@ -159,7 +159,7 @@ fn of_run(arguments: &Plan, out: &mut Output) -> Option<Policy> {
     policy.map_err(|error| out.error(&error.to_string(), &help_for(&error, &run.sources))).ok()
 }
 
-/// From a model, or that of a run, and the parameters of a file. None after what is wrong has been said.
+/// From a model, or that of a run, and the parameters of a file. Returns `None` after reporting the error.
 fn of_file(params: &Path, arguments: &Plan, out: &mut Output) -> Option<Policy> {
     let compute = Compute { device: arguments.place.choose(out)?, ..Compute::default() };
     let (model, sources) = if arguments.run.is_dir() {
@@ -181,7 +181,7 @@ fn of_file(params: &Path, arguments: &Plan, out: &mut Output) -> Option<Policy> 
     policy.map_err(|error| out.error(&error.to_string(), &help_for(&error, &sources))).ok()
 }
 
-/// From an artefact and a checkpoint. None after what is wrong has been said.
+/// From an artefact and a checkpoint. Returns `None` after reporting the error.
 fn compiled(artefact: &Path, arguments: &Plan, out: &mut Output) -> Option<Policy> {
     let compute = Compute { device: arguments.place.choose(out)?, ..Compute::default() };
     let policy = Policy::load(artefact, &arguments.run, arguments.seed, compute);

@@ -1,4 +1,4 @@
-//! `wmc report`: what runs showed, as a page.
+//! `wmc report`: the results of runs, as a page.
 
 use std::path::{Path, PathBuf};
 

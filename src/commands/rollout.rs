@@ -1,4 +1,4 @@
-//! `wmc rollout`: what a trained model imagines against what happens, by its own metrics.
+//! `wmc rollout`: imagination against reality, by the model's own metrics.
 
 use runtime::numbers::value as number;
 use runtime::train::Evaluation;

@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Selftest, out: &mut Output) -> Exit {
     if fine { Exit::Fine } else { Exit::No }
 }
 
-/// The models of the files, each at the sizes of a task. None after what is wrong has been said.
+/// The models of the files, each at the sizes of a task. Returns `None` after reporting the error.
 fn models(arguments: &Selftest, out: &mut Output) -> Option<Vec<Model>> {
     let mut paths = arguments.files.clone();
     if paths.is_empty() {

@@ -1,4 +1,4 @@
-//! `wmc show`: what is in a model.
+//! `wmc show`: the content of a model.
 
 use dsl::Checked;
 use dsl::ast::Item;

@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Snapshot, out: &mut Output) -> Exit {
     if arguments.accept { accept(&folder, &kept, &now, out) } else { compare(&folder, &kept, &now, arguments.context, out) }
 }
 
-/// Texts by the names of their files. None after what is wrong has been said.
+/// Texts by the names of their files. Returns `None` after reporting the error.
 fn kernels(arguments: &Snapshot, model: &Model, out: &mut Output) -> Option<BTreeMap<String, String>> {
     let mut texts = BTreeMap::new();
     let fault = "this is a fault of the compiler, not of the model";

@@ -1,4 +1,4 @@
-//! `wmc tasks`: what there is to act in, and the installation of MuJoCo.
+//! `wmc tasks`: the list of tasks, and the installation of MuJoCo.
 
 use runtime::tasks::mujoco::install;
 use runtime::tasks::suite::TASKS;

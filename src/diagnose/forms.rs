@@ -1,4 +1,4 @@
-//! The forms of `show`: what each makes of series along episodes. `docs/guide/diagnose.md` defines them.
+//! The forms of `show`, which turn series along episodes into figures and numbers. `docs/guide/diagnose.md` defines them.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! `wmc diagnose`: what a model's `diagnose { .. }` shows, of a trained model.
+//! `wmc diagnose`: the figures and numbers of a model's `diagnose { .. }`, for a trained model.
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`shown`] | what comes of it: tables, numbers, figures |
+//! | [`shown`] | the outcome: tables, numbers, figures |
 //! | [`forms`] | each form of `show` |
 //! | [`slices`] | a function over two coordinates |
 //! | [`embed`] | points of many coordinates in two |
@@ -91,7 +91,7 @@ fn needed(diagnostics: &Diagnostics, show: &Show) -> Result<Vec<String>, Error> 
     Ok(names)
 }
 
-/// What one `show` gives, or why it gives nothing.
+/// The outcome of one `show`, or the reason for its absence.
 fn of(
     show: &Show,
     model: &Model,

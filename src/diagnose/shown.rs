@@ -1,4 +1,4 @@
-//! What comes of a diagnosis: for each thing to show a table, numbers, figures.
+//! The outcome of a diagnosis: for each `show` a table, numbers, figures.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Slices through a function: two coordinates run, the others stay where they are in the middle of episodes.
+//! Slices through a function: two coordinates vary, the others stay at their medians.
 
 use runtime::Error;
 use runtime::diagnose::measure::{deviation, quantile};

@@ -1,4 +1,5 @@
-//! What one run showed: its log, and beside it `label.json` (what it is for) and `tested.json` (returns on changed tasks).
+//! The measurements of one run: its log, `label.json` (its place in the experiment) and `tested.json` (returns on changed
+//! tasks).
 
 use std::collections::BTreeMap;
 use std::path::Path;

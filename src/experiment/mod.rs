@@ -1,4 +1,4 @@
-//! Experiments: methods on tasks with seeds, each a run of its own, and what came out of them.
+//! Experiments: methods on tasks with seeds, each a run of its own, and their results.
 //!
 //! | file | subject |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Published figures: what others report about a method, to be shown beside our own.
+//! Published figures of a method, for comparison with ours.
 
 use std::collections::BTreeMap;
 

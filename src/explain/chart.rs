@@ -1,4 +1,4 @@
-//! The operations of a kernel program and what flows between them: what is drawn.
+//! The drawn graph of a kernel program: its operations and the data flow between them.
 //!
 //! The nodes are the operations as they run: instructions of maps, products, sums, sorts and moves. What only arranges
 //! entries (renamed, cut, expanded axes) is a view of its operand and no node. An edge goes from what wrote entries last to

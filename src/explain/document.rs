@@ -23,9 +23,9 @@ pub(crate) struct Entry {
     pub(crate) thread: u64,
     /// The largest arrays, the largest first.
     pub(crate) largest: Vec<ArrayView>,
-    /// What is run when parameters have changed.
+    /// The work after a change of parameters.
     pub(crate) prepare: Part,
-    /// What is run at every call.
+    /// The work of every call.
     pub(crate) steps: Part,
     /// Where `--target` asks for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,4 +1,4 @@
-//! Places for a chart: operations in layers, below what they read; frames around them, one below the other. What gets too
+//! Lays out a chart: operations in layers, below their operands; frames around them, one below the other. What gets too
 //! tall goes on in another column.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
-//! What a model's kernels do and cost, for people (tables, a drawing) and for programs (JSON).
+//! Describes a model's kernels and their cost, for people (tables, a drawing) and for programs (JSON).
 //!
 //! [`entry`] turns a kernel program into a [`document`] of plain data, which tables and JSON are printed from; [`chart`]
-//! turns it into operations and what flows between them, which [`layout`] places and [`svg`] and [`page`] draw.
+//! turns it into operations and the data flow between them, which [`layout`] places and [`svg`] and [`page`] draw.
 
 pub(crate) mod chart;
 mod document;

@@ -1,4 +1,4 @@
-//! Which line each drawn operation comes from.
+//! Finds the source line of each drawn operation.
 //!
 //! A kernel notes its operations in the order in which the fuser took them up, and the instructions of its maps stand in
 //! that order too, without those that were folded into a neighbour. So both lists are aligned; where a folded operation

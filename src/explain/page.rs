@@ -1,4 +1,4 @@
-//! A chart as a page: to be moved and zoomed, and every operation says what it is.
+//! A chart as an HTML page that pans and zooms, with a tooltip for every operation.
 
 use super::chart::Chart;
 use super::document::Document;

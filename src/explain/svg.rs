@@ -1,4 +1,4 @@
-//! A chart as SVG: light or dark as the reader has it, nothing loaded from elsewhere.
+//! A chart as SVG: light or dark as the reader prefers, without external resources.
 
 use std::collections::HashMap;
 use std::fmt::Write;

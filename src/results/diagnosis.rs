@@ -1,4 +1,4 @@
-//! What `wmc diagnose` has found, for a report.
+//! Diagnoses of `wmc diagnose`, for a report.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `wmc report`: what runs showed, as one page that needs nothing else.
+//! `wmc report`: the results of runs, as one page without external resources.
 //!
 //! | file | subject |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What is in a checked model, for people (tables) and for programs (JSON).
+//! Lists the content of a checked model, for people (tables) and for programs (JSON).
 //!
 //! [`view::view`] turns a model into a [`document`] of plain data; both forms are printed from it alone.
 

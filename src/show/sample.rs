@@ -1,4 +1,4 @@
-//! A small checked model, for the tests of what is shown.
+//! A small checked model for tests of `wmc show`.
 
 use dsl::hir::Model;
 use dsl::{Checked, NoLoader, Options};

@@ -1,4 +1,4 @@
-//! What a training leaves in its folder: lines of the log, a learning curve, checkpoints.
+//! Writes the folder of a training: lines of the log, a learning curve, checkpoints.
 
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl<'r> Journal<'r> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Keeps what a decision brought about. Gives the new lines of the log.
+    /// Stores the events of a decision. Returns the new lines of the log.
     pub(crate) fn decided(&mut self, trainer: &mut Trainer, report: Report) -> Result<Vec<Line>, Error> {
         let start = Instant::now();
         if report.updated {

@@ -1,4 +1,4 @@
-//! A training as the command runs it: what it leaves behind, and how it looks to people.
+//! A training of the command: its files, and its progress in the terminal.
 //!
 //! | file | subject |
 //! |---|---|

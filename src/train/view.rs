@@ -1,4 +1,4 @@
-//! What a training says: a line of progress while it runs, a table of evaluations, a summary in the end.
+//! The terminal output of a training: a progress line, a table of evaluations, a summary at the end.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What acting may read of the training's equations: values of one step, and those that no data enters.
+//! Rules for reads while acting: values of one step, and values that do not depend on data.
 
 use std::collections::BTreeSet;
 

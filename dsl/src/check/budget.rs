@@ -1,4 +1,4 @@
-//! What a check may cost. The budget is that of a whole run, all models of the file together, so that no text keeps
+//! The budget of a check. It covers a whole run, all models of the file together, so that no text keeps
 //! the checker busy for long: about two seconds at most on a machine of today.
 
 use super::Ctx;
@@ -24,7 +24,7 @@ const MAX_NAMES: usize = 4_000;
 /// Values that a record or a list may hold, those of its fields and entries among them.
 const MAX_PARTS: usize = 10_000;
 
-/// What the models before this one have cost.
+/// The cost of the models before this one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
     pub work: usize,

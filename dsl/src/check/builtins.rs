@@ -1,4 +1,4 @@
-//! The functions that Rust knows; everything else is prelude text.
+//! The built-in functions; all others are prelude text.
 
 use super::Ctx;
 use super::call::Arg;

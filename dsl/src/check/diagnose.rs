@@ -1,4 +1,4 @@
-//! `diagnose`: series, the probes that they are followed along, and what is shown of them.
+//! `diagnose`: series, the probes that sample them, and the figures and numbers about them.
 
 use hashbrown::HashMap;
 
@@ -10,7 +10,7 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, Actions, AxisId, Dtype, Form, Op, Setting, VarId};
 use crate::source::Span;
 
-/// What a series is at a decision.
+/// The type of a series at one decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Number,

@@ -1,4 +1,4 @@
-//! Draws, and what belongs to the action's range.
+//! Random draws, and functions of the action's range.
 
 use super::builtins::Args;
 use super::value::{Env, Tensor, Value};

@@ -324,7 +324,7 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// What a `reset` goes back to.
+/// The value that a `reset` restores.
 #[derive(Clone)]
 pub(crate) struct Base {
     pub family: FamilyId,

@@ -39,7 +39,7 @@ pub(super) enum State {
     Done,
 }
 
-/// What a net's parameter takes.
+/// The type of a net's parameter.
 #[derive(Clone)]
 pub(super) struct Input {
     pub name: String,
@@ -55,7 +55,7 @@ pub(super) enum InputTy {
     Unknown,
 }
 
-/// What a net gives.
+/// The output of a net.
 #[derive(Clone)]
 pub(super) enum Out<'a> {
     Axes(Vec<AxisId>),
@@ -218,7 +218,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// What a module's name means in an expression.
+    /// The value of a module's name in an expression.
     pub(super) fn module_value(&mut self, module: usize, span: Span) -> Value<'a> {
         self.modules[module].used = true;
         self.instantiate(module);

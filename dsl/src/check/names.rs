@@ -1,4 +1,4 @@
-//! What a name means where it stands.
+//! Name resolution: the meaning of a name at its place.
 
 use super::builtins::Builtin;
 use super::value::{Callable, Env, Found, Value};
@@ -97,7 +97,7 @@ impl<'a> Ctx<'a> {
         Value::Error
     }
 
-    /// What a name means in the model itself.
+    /// The meaning of a name in the model itself.
     fn model_name(&mut self, text: &str, span: Span) -> Option<Value<'a>> {
         if self.clashes.contains(text) {
             return Some(Value::Error);

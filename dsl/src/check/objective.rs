@@ -9,7 +9,7 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{self, Dtype, ExprId, Op, ParamId, Size, VarId};
 use crate::source::Span;
 
-/// What is optimised and measured.
+/// Losses, metrics and schedules.
 #[derive(Default)]
 pub(super) struct Objective {
     pub losses: Vec<hir::Loss>,

@@ -1,4 +1,4 @@
-//! Choices when compiling, and the one that the entry point makes: `if (training) { .. } else { .. }`.
+//! Compile-time `if`, and `if (training) { .. } else { .. }`, which the entry point decides.
 //!
 //! Updates and acting share a model's equations. Where a condition in one of them depends on `training`, both branches are
 //! elaborated, and lowering keeps the one that its entry point needs.

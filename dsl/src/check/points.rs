@@ -1,4 +1,4 @@
-//! Points: what values vary with, and whether a gradient has one value at each of its points.
+//! Points: the indices and samples that values vary with, and whether a gradient has one value at each point.
 //!
 //! `grad(e, x)` is pointwise: at each sample and each value of each index it is the derivative of `e` there by `x` there.
 //! Where `x` is the same at several points, each point has a variable of its own, so most combinations have an answer.
@@ -263,7 +263,7 @@ impl Loops {
     }
 }
 
-/// What a value differs over: index variables, and samples.
+/// The dimensions along which a value varies: index variables, and samples.
 pub(super) fn varies(table: &Table, e: ExprId) -> (BTreeSet<VarId>, bool) {
     let (mut free, mut samples) = (BTreeSet::new(), false);
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! Gradients: what depends on what, and which losses train which parameters.
+//! Gradients: dependencies between values, and the losses that train each parameter.
 
 use hashbrown::HashSet;
 
@@ -35,7 +35,7 @@ impl Path {
     }
 }
 
-/// What was found between a value and the target of a gradient.
+/// The path between a value and the target of a gradient.
 struct Found {
     path: Path,
     gathered: Vec<Gathered>,
@@ -55,7 +55,7 @@ pub(super) struct Unfinished {
     system: usize,
     of: ExprId,
     target: ExprId,
-    /// What was found then.
+    /// The value at that time.
     value: ExprId,
     in_place: bool,
     span: Span,

@@ -301,7 +301,7 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// What a reduction runs over.
+/// The axes of a reduction.
 #[derive(Default)]
 struct Over {
     axes: Vec<AxisId>,

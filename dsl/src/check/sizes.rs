@@ -1,4 +1,4 @@
-//! Bounds on sizes: what passes them can be multiplied later without overflow.
+//! Bounds on sizes, so that later products of sizes cannot overflow.
 
 use super::{Ctx, thousands};
 use crate::diagnostics::{Code, Diagnostic};

@@ -68,7 +68,7 @@ pub(super) struct Record<'a> {
     pub fields: Vec<(String, Value<'a>)>,
 }
 
-/// What a memory gives at a step: its output, and its carries in the order of the module's.
+/// The value of a memory at a step: its output, and its carries in the order of the module's.
 pub(super) struct MemoryValue {
     pub module: usize,
     pub out: ExprId,
@@ -166,7 +166,7 @@ pub(super) struct Lazy<'a> {
     pub state: RefCell<LazyState<'a>>,
 }
 
-/// What a name was found to be.
+/// The resolution of a name.
 pub(super) enum Found<'a> {
     Value(Value<'a>),
     Lazy(Rc<Lazy<'a>>, Env<'a>),
@@ -306,7 +306,7 @@ impl<'a> Value<'a> {
         matches!(self, Value::Error)
     }
 
-    /// What it is, in a few words.
+    /// A description of its kind, a few words.
     pub(super) fn describe(&self) -> &'static str {
         match self {
             Value::Num(_) | Value::Size(_) => "a number",

@@ -37,7 +37,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => $id,)* }
             }
 
-            /// What it is about, in a few words.
+            /// Its title, a few words.
             pub fn title(self) -> &'static str {
                 match self { $(Code::$variant => $title,)* }
             }

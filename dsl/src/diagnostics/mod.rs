@@ -1,4 +1,4 @@
-//! What is told to the user: a code, a sentence, places with labels, notes and a way out.
+//! Diagnostics: a code, a message, labelled spans, notes and helps.
 
 mod codes;
 mod render;

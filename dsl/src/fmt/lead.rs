@@ -1,8 +1,8 @@
-//! The words that start a statement, and what the formatter must know of each.
+//! The keywords that start a statement, with their layout rules.
 
 use super::outline::Shape;
 
-/// What a statement must have before another can start.
+/// The tokens that a statement must contain before another can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,
@@ -35,7 +35,7 @@ pub(super) struct Lead {
     /// Statements of one family share their columns.
     pub family: &'static str,
     pub needs: Needs,
-    /// What a brace behind the head holds.
+    /// The content of a brace after the head.
     pub body: Option<Shape>,
     /// Words of the language in the tail of this statement only, in their order.
     pub tails: &'static [&'static str],

@@ -1,12 +1,12 @@
-//! What the formatter knows of a text: its tokens with their roles, its brackets, and what starts in them.
+//! The outline of a text for the formatter: tokens with their roles, brackets, and the statements that start in them.
 //!
-//! Comments take no part; they follow the code they stand at.
+//! Comments are no part of it; they follow the code next to them.
 
 use super::lead::{Column, Lead, Needs};
 use super::scan;
 use crate::lex::{self, Kind, Token};
 
-/// What a bracket holds.
+/// The content of a bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// The file, or statements in braces.

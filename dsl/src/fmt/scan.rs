@@ -1,4 +1,4 @@
-//! Roles of tokens, frames and entries, by one scan with a stack.
+//! Assigns roles to tokens, frames and entries in one scan with a stack.
 //!
 //! It is no parse: it is exact on a text that parses (but takes a record that a carry starts from, which no check lets
 //! pass, for the block's body), and gives every token of any other text some role.
@@ -23,7 +23,7 @@ pub(super) fn scan(units: Vec<Unit<'_>>) -> (Vec<Unit<'_>>, Vec<Frame>) {
 struct Open {
     frame: usize,
     bracket: &'static str,
-    /// What is being read.
+    /// The construct at the cursor.
     entry: Option<Entry>,
     /// Nothing stands behind its bracket or its last comma.
     fresh: bool,

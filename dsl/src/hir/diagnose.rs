@@ -1,4 +1,4 @@
-//! What a model wants looked at once it is trained: series, probes, and what is shown of them.
+//! The `diagnose { .. }` of a checked model: series, probes, and figures and numbers about them.
 
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +83,7 @@ impl Show {
         self.numbers(argument).first().is_some_and(|x| *x != 0.0)
     }
 
-    /// What it is called in a report.
+    /// Its title in a report.
     pub fn title(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }

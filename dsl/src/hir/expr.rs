@@ -33,7 +33,7 @@ impl std::hash::Hash for Real {
     }
 }
 
-/// An expression: what it does, the axes of its value in storage order, and where it was written.
+/// An expression: its operation, the axes of its value in storage order, and its span.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     pub op: Op,

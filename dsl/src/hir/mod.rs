@@ -250,7 +250,7 @@ pub struct StopRule {
     pub above: f64,
 }
 
-/// What the agent does at a step, given what the equations say up to now.
+/// The action of the agent at a step, given the equations up to now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Act {
     /// Its own equations, a planner's among them, over index variables of their own.
@@ -403,7 +403,7 @@ impl Model {
         order
     }
 
-    /// What the compiled model can be asked for.
+    /// The entry points of the compiled model.
     pub fn entry_points(&self) -> Vec<&'static str> {
         let points = [
             ("act", self.act.is_some()),

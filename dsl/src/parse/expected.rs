@@ -1,4 +1,4 @@
-//! What the grammar would have taken where it stopped, in words. No rule's own name is ever shown.
+//! Describes the tokens that the grammar expected, in words. It never shows the name of a rule.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Parsing with recovery: the whole text first; where that fails, piece by piece.
+//! Parses with error recovery: the whole text first, then, on failure, item by item.
 
 use pest::Parser;
 
@@ -291,7 +291,7 @@ impl Recovery<'_> {
     }
 }
 
-/// Habits from other languages and slips of the hand, and what is written here instead.
+/// Common mistakes and habits from other languages, with the right spelling.
 fn hint(before: Option<&str>, found: &str, after: Option<&str>, expected: &[String]) -> Option<String> {
     let wanted = |what: &str| expected.iter().any(|e| e == what);
     let text = match (before, found, after) {

@@ -1,4 +1,4 @@
-//! What is told of a text: as many mistakes as a person reads, and that there are more.
+//! Caps the number of diagnostics per file and counts the rest.
 
 use crate::diagnostics::Diagnostic;
 

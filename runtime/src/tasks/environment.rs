@@ -1,4 +1,6 @@
-//! A task as an agent meets it: decisions instead of control steps, episodes of a fixed length, numbers that are checked.
+//! The environment of an agent around a task.
+//!
+//! It turns control steps into decisions, gives episodes a fixed length, and checks all numbers.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What a task looks like: shapes in a plane, in metres, to be drawn.
+//! The shapes of a task in a plane, in metres, for drawings.
 
 /// A moment of a task.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -1,4 +1,4 @@
-//! The control suite's `tolerance`: how close a number is to where it should be, from 0 to 1.
+//! The control suite's `tolerance`: how close a number is to a range, from 0 to 1.
 
 /// 1 at zero, 0.1 at a distance of `margin`, along a Gaussian.
 pub(crate) fn gaussian(x: f64, margin: f64) -> f64 {

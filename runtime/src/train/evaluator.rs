@@ -85,7 +85,7 @@ impl Evaluator {
         self.actor.bytes() + self.metrics.as_ref().map_or(0, |m| m.program.executable.bytes())
     }
 
-    /// Takes over what was learnt.
+    /// Copies the parameters of the learner.
     pub fn follow(&mut self, learner: &mut Learner) -> Result<(), Error> {
         self.actor.follow(learner)?;
         if let Some(metrics) = &mut self.metrics {

@@ -1,4 +1,4 @@
-//! Everything a run depends on.
+//! The whole state of a run, for checkpoints.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What was learnt alone, without the world that it was learnt in.
+    /// The learner's state, without experience and environment.
     pub fn of(counters: Counters, learnt: State) -> Snapshot {
         let experience = Stored { rows: Vec::new(), places: Vec::new(), total: 0 };
         Snapshot { counters, learnt, memory: State::new(), environment: Vec::new(), experience }

@@ -24,7 +24,7 @@ use crate::learner::Learner;
 use crate::program::{Compute, Program, State, initial};
 use crate::tasks::Environment;
 
-/// What a decision brought about.
+/// The events of a decision.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
     /// The return of the episode that ended.
@@ -175,7 +175,7 @@ impl Trainer {
         self.counters.step as f64 / self.config.train.steps as f64
     }
 
-    /// One decision, and what is due after it.
+    /// Makes one decision, then the updates and the evaluation that are due.
     pub fn advance(&mut self) -> Result<Report, Error> {
         let mut report = Report::default();
         let before = self.times.act;

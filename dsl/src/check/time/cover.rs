@@ -106,7 +106,7 @@ fn overlap(a: &[Interval], b: &[Interval]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| !a.meet(*b).is_empty())
 }
 
-/// What is left of a box, in pieces.
+/// The rest of a box after a cut, in pieces.
 fn without(mut piece: Points, hole: &[Interval]) -> Vec<Points> {
     if !overlap(&piece, hole) {
         return vec![piece];

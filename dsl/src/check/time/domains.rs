@@ -108,7 +108,7 @@ impl Domains {
     }
 }
 
-/// The domain of what is not being solved.
+/// The domain of a family outside the system.
 fn known_domain(view: &View<'_>, target: Target, position: usize) -> Option<Interval> {
     let along = |system: &System, family: FamilyId| system.families.get(family.0 as usize)?.domain.get(position).copied();
     let pair = match target {
@@ -233,7 +233,7 @@ impl Ends {
         rules
     }
 
-    /// What a read says about the variable that it restricts.
+    /// The bound of a read on the variable that it restricts.
     fn restrict(&self, view: &View<'_>, item: &Item<'_>, read: &Read<'_>, terms: &mut [Vec<Term>]) {
         let explicit = |var: VarId| view.vars[var.0 as usize].range.map(Interval::half_open);
         let variables = || read.index.iter().flat_map(|index| &index.terms);

@@ -1,4 +1,4 @@
-//! Ends of ranges that follow from each other.
+//! Solves for ends of ranges that depend on each other.
 //!
 //! Every range has two ends. Written so that growing means larger (`hi` for the upper end, `-lo` for the lower one),
 //! both obey the same two rules: an index goes as far as everything it reads, which is a *least* of ends,
@@ -122,7 +122,7 @@ impl Solver<'_> {
         }
     }
 
-    /// What a term with a solved `of` allows; an unknown or endless neighbour allows everything.
+    /// The bound of a term with a solved `of`; an unknown or endless neighbour gives none.
     fn bound(&self, term: &Term, other: impl Fn(End) -> i64) -> i64 {
         match (self.value(term.of), minus(term, other)) {
             (NOWHERE, _) | (_, None) => FAR,
@@ -237,7 +237,7 @@ impl Solver<'_> {
     }
 }
 
-/// What a term subtracts; nothing where a neighbour is endless.
+/// The offset that a term subtracts; zero for an endless neighbour.
 fn minus(term: &Term, other: impl Fn(End) -> i64) -> Option<i64> {
     term.others.iter().try_fold(term.minus, |sum, &(end, factor)| {
         let value = other(end);

@@ -1,4 +1,4 @@
-//! What is wrong with ranges and domains.
+//! Errors in ranges and domains.
 //!
 //! Equations are judged in clusters that read each other, after the clusters that they read. What follows from a
 //! fault that was already reported stays silent: one mistake, one diagnostic.

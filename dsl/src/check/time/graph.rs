@@ -1,6 +1,6 @@
 //! Directed graphs over small numbers, and the circles in them.
 
-/// A graph whose edges point from what needs to what is needed.
+/// A dependency graph: an edge points from a node to a node that it needs.
 #[derive(Debug)]
 pub(super) struct Graph {
     /// The edges of node `n` are `targets[starts[n]..starts[n + 1]]`.

@@ -35,7 +35,7 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::hir::{DefId, ExprId, Node, Stage, System, VarId};
 use crate::source::Span;
 
-/// What is known of an index variable before its range has been inferred.
+/// Facts about an index variable before the inference of its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VarDecl {
     pub(crate) name: String,

@@ -14,7 +14,7 @@ pub(super) struct Report<'a> {
     pub(super) domains: &'a Domains,
 }
 
-/// What one subscript of a read allows a variable to be.
+/// The range that one subscript of a read allows for a variable.
 #[derive(Debug)]
 pub(super) struct Limit<'a> {
     pub(super) item: &'a Item<'a>,

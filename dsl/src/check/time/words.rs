@@ -10,7 +10,7 @@ pub(super) fn var<'a>(view: &View<'a>, var: VarId) -> &'a str {
     &view.vars[var.0 as usize].name
 }
 
-/// `z`, the name of what is read.
+/// `z`, the name of the family that is read.
 pub(super) fn target<'a>(view: &View<'a>, target: Target) -> &'a str {
     let named = match target {
         Target::Input(input) => view.inputs.get(input).map(|(name, _)| name),

@@ -1,4 +1,4 @@
-//! Circles that no loop computes, in words.
+//! Explains cycles that no loop can compute.
 
 use std::collections::VecDeque;
 
@@ -107,7 +107,7 @@ impl<'a> Ordering<'a> {
         round
     }
 
-    /// What is needed for what, in words.
+    /// The dependencies of the cycle, in words.
     fn need(&self, edge: Edge) -> (String, String) {
         let def = self.def(edge.from);
         (words::left(self.view, def), words::read(self.view, &def.vars, self.read(edge)))
