@@ -362,6 +362,34 @@ fn links_lead_somewhere() {
     assert!(checked > 150);
 }
 
+/// A link such as [`parse`](../../dsl/src/parse/mod.rs) names an item that its file declares.
+#[test]
+fn linked_items_exist() {
+    let mut checked = 0;
+    for path in pages() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let links = text.split("[`").skip(1).filter_map(|l| l.split_once("`](")).filter(|(name, _)| !name.contains('\n'));
+        for (name, rest) in links {
+            let file = rest.split(')').next().unwrap();
+            if !file.ends_with(".rs") {
+                continue;
+            }
+            let source = std::fs::read_to_string(path.parent().unwrap().join(file)).unwrap_or_default();
+            let item = name.trim_end_matches("()").rsplit("::").next().unwrap();
+            let declared = ["fn", "struct", "enum", "trait", "const", "static", "mod", "type"].iter().any(|kind| {
+                let words = format!("{kind} {item}");
+                source
+                    .match_indices(&words)
+                    .map(|(at, m)| &source[at + m.len()..])
+                    .any(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+            });
+            assert!(declared, "{}: `{name}` is not in {file}", path.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "{checked} items");
+}
+
 /// Lines have at most 100 characters; tables, code and pages that a command writes are exempt.
 #[test]
 fn lines_are_short() {

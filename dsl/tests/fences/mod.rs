@@ -23,8 +23,17 @@ pub(crate) enum Kind {
     Excerpt { path: String },
     /// ```` ```sh ````: commands, a line each.
     Commands,
-    /// ```` ```text ````: what the block before prints; ```` ```text head ````: how that begins.
-    Output { head: bool },
+    /// ```` ```text ````: the output of the block before.
+    Output { extent: Extent },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Whole,
+    /// ```` ```text head ````: its beginning.
+    Head,
+    /// ```` ```text part ````: lines of it, one after the other.
+    Part,
 }
 
 impl Kind {
@@ -36,8 +45,9 @@ impl Kind {
         };
         match words.as_slice() {
             ["sh"] => Ok(Kind::Commands),
-            ["text"] => Ok(Kind::Output { head: false }),
-            ["text", "head"] => Ok(Kind::Output { head: true }),
+            ["text"] => Ok(Kind::Output { extent: Extent::Whole }),
+            ["text", "head"] => Ok(Kind::Output { extent: Extent::Head }),
+            ["text", "part"] => Ok(Kind::Output { extent: Extent::Part }),
             ["wm", "base"] => Ok(Kind::Base),
             ["wm", "fragment", rest @ ..] => Ok(Kind::Fragment { codes: codes(rest)? }),
             ["wm" | "rust" | "toml", path] if path.contains('/') => Ok(Kind::Excerpt { path: path.to_string() }),
@@ -94,6 +104,7 @@ pub(crate) fn documents() -> Vec<(&'static str, String)> {
         "docs/guide/library.md",
         "docs/guide/diagnose.md",
         "docs/embed/rust.md",
+        "docs/internals/architecture.md",
     ]
     .map(|path| (path, read(path)))
     .into()
