@@ -282,7 +282,7 @@ fn lists_of_words_are_complete() {
     let rule = grammar.lines().find(|l| l.starts_with("drop_kind")).unwrap();
     let kinds: BTreeSet<&str> = rule.split('"').skip(1).step_by(2).map(|word| word.trim().trim_start_matches('\'')).collect();
     let inheritance = section(&text, "## Inheritance");
-    let list = &inheritance[inheritance.find("Kinds:").unwrap()..inheritance.find("What is not there").unwrap()];
+    let list = &inheritance[inheritance.find("Kinds:").unwrap()..inheritance.find("A missing member").unwrap()];
     assert_eq!(quoted(list), kinds);
 
     for word in dsl::lex::MEMBER_WORDS {
