@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use compiler::backend::cpu::Instance;
-use compiler::kernel::*;
+use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::kernel::*;
 
 fn main() {
     let peak = fma_rate();

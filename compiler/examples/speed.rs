@@ -1,10 +1,10 @@
 use std::time::Instant;
 
-use compiler::backend::cpu::Instance;
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::lower::{Entry, Options, lower};
-use compiler::run::{Call, Tensor, Tensors, arrays};
-use compiler::simplify::simplify;
+use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::lower::{Entry, Options, lower};
+use wmc_compiler::run::{Call, Tensor, Tensors, arrays};
+use wmc_compiler::simplify::simplify;
 
 struct Folder(std::path::PathBuf);
 
@@ -38,7 +38,7 @@ fn main() {
     let kernels = fuse(&program, level).unwrap();
     let t4 = t.elapsed();
     if let Some(out) = args.get(6) {
-        std::fs::write(out, compiler::kernel::text::print(&kernels)).unwrap();
+        std::fs::write(out, wmc_compiler::kernel::text::print(&kernels)).unwrap();
     }
     let mut instance = Instance::new(&kernels, threads).unwrap();
     println!(
@@ -52,7 +52,7 @@ fn main() {
     let call = Call { entry, batch: Some(batch), ..Call::default() };
     let mut given = Tensors::new();
     for i in &program.inputs {
-        if matches!(i.role, compiler::ir::Role::Data | compiler::ir::Role::Record) {
+        if matches!(i.role, wmc_compiler::ir::Role::Data | wmc_compiler::ir::Role::Record) {
             let shape: Vec<usize> = i.axes.iter().map(|a| program.size(*a)).collect();
             let n = shape.iter().product::<usize>();
             let data =

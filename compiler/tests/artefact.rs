@@ -2,13 +2,13 @@
 
 mod support;
 
-use compiler::artefact::{About, Artefact, ArtefactError, CompileError, EntryPoint, about};
-use compiler::kernel::fuse::Level;
-use compiler::kernel::text;
-use compiler::lower::{Entry, LowerError};
 use dsl::hir::Model;
 use sha2::Digest;
 use support::{models, project};
+use wmc_compiler::artefact::{About, Artefact, ArtefactError, CompileError, EntryPoint, about};
+use wmc_compiler::kernel::fuse::Level;
+use wmc_compiler::kernel::text;
+use wmc_compiler::lower::{Entry, LowerError};
 
 fn artefact(model: Model, entries: &[Entry]) -> Artefact {
     let compile = |entry: &Entry| match EntryPoint::compile(&model, *entry, None, Level::Mega) {

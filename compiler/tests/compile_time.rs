@@ -9,11 +9,11 @@ mod support;
 
 use std::time::Duration;
 
-use compiler::artefact::EntryPoint;
-use compiler::kernel::fuse::Level;
-use compiler::lower::{Entry, Options, lower};
-use compiler::simplify::simplify;
 use processor::cpu_time;
+use wmc_compiler::artefact::EntryPoint;
+use wmc_compiler::kernel::fuse::Level;
+use wmc_compiler::lower::{Entry, Options, lower};
+use wmc_compiler::simplify::simplify;
 
 /// A model of the world whose dynamics are a net of `layers` layers.
 fn deep(layers: usize) -> String {

@@ -3,9 +3,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use compiler::backend::cpu::Instance;
-use compiler::ir::Noise;
-use compiler::kernel::*;
+use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::ir::Noise;
+use wmc_compiler::kernel::*;
 
 /// The system's allocator, counting.
 struct Counting;

@@ -8,19 +8,19 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use compiler::backend::cube::{Emitted, EmittedKernel, Limits, Numerics, Precision, Resident, Sums, Target, emit, notes};
-use compiler::interp::{self, Clock, RunOptions};
-use compiler::ir;
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::kernel::{self, Program, Step, text};
-use compiler::lower::{Entry, LowerError, Options, lower};
-use compiler::run::{Call, Tensors, arrays};
-use compiler::simplify::simplify;
-use compiler::testing::{kernel_inputs, random_kernels};
 use dsl::hir::Model;
 use emulate::{Build, Kernel, Options as How};
 use nvrtc::{ARCHS, Text};
 use support::{made_up, models, project};
+use wmc_compiler::backend::cube::{Emitted, EmittedKernel, Limits, Numerics, Precision, Resident, Sums, Target, emit, notes};
+use wmc_compiler::interp::{self, Clock, RunOptions};
+use wmc_compiler::ir;
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::kernel::{self, Program, Step, text};
+use wmc_compiler::lower::{Entry, LowerError, Options, lower};
+use wmc_compiler::run::{Call, Tensors, arrays};
+use wmc_compiler::simplify::simplify;
+use wmc_compiler::testing::{kernel_inputs, random_kernels};
 
 const CUDA: Target = Target::Cuda { arch: 86 };
 
@@ -619,8 +619,7 @@ fn indices_that_name_no_entry() {
     let rows = PLACES.len() / 3;
     let program = picked(rows);
     let x: Vec<f32> = (0..6 * rows).map(|i| i as f32).collect();
-    let limits =
-        Limits { processors: 2, shared_bytes: 48 << 10, units: 64, plane: 32, precision: Precision::F32, sums: Sums::Ordered };
+    let limits = Limits { processors: 2, shared_bytes: 48 << 10, units: 64, ..Limits::cuda(86) };
     let emitted = cuda(&program, &limits);
     let (found, findings) = run("indices", &emitted, &[x.clone(), PLACES.to_vec()], Clock { seed: 0, step: 0 }, true);
     assert!(findings.is_empty(), "{findings:?}");

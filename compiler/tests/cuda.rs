@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use compiler::backend::cube::instance::Instance;
-use compiler::backend::cube::{Numerics, cuda, device};
-use compiler::backend::{DeviceError, Executable, Resident};
-use compiler::interp::Clock;
-use compiler::kernel::{self, text};
-use compiler::testing::{kernel_inputs, random_kernels};
+use wmc_compiler::backend::cube::instance::Instance;
+use wmc_compiler::backend::cube::{Numerics, cuda, device};
+use wmc_compiler::backend::{DeviceError, Executable, Resident};
+use wmc_compiler::interp::Clock;
+use wmc_compiler::kernel::{self, text};
+use wmc_compiler::testing::{kernel_inputs, random_kernels};
 
 #[test]
 fn random_programs() {

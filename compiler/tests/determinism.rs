@@ -2,10 +2,10 @@
 
 mod support;
 
-use compiler::lower::{Entry, Options, lower};
-use compiler::run::{Call, Tensors, call, initial};
 use dsl::hir::Model;
 use support::{inline, made_up};
+use wmc_compiler::lower::{Entry, Options, lower};
+use wmc_compiler::run::{Call, Tensors, call, initial};
 
 /// A model with draws in equations, in the planner, in acting and in initial values.
 const TEXT: &str = "
@@ -58,7 +58,7 @@ fn run(model: &Model, entry: Entry, seed: u64, double: bool) -> Tensors {
 
 /// Everything that two runs both give out is equal to the bit.
 fn same_bits(a: &Tensors, b: &Tensors, least: usize) {
-    let bits = |t: &compiler::run::Tensor| t.data.iter().map(|x| x.to_bits()).collect::<Vec<u64>>();
+    let bits = |t: &wmc_compiler::run::Tensor| t.data.iter().map(|x| x.to_bits()).collect::<Vec<u64>>();
     let mut compared = 0;
     for (name, x) in a {
         let Some(y) = b.get(name) else { continue };
@@ -121,8 +121,8 @@ fn lowering_twice_gives_equal_programs() {
         let (mut a, mut b) = (program(), program());
         assert_eq!(a, b, "{} {}", model.name, entry.name());
         if let (Ok(a), Ok(b)) = (&mut a, &mut b) {
-            compiler::simplify::simplify(a);
-            compiler::simplify::simplify(b);
+            wmc_compiler::simplify::simplify(a);
+            wmc_compiler::simplify::simplify(b);
             assert_eq!(a, b, "{} {} simplified", model.name, entry.name());
         }
     }

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use compiler::interp::Array;
-use compiler::ir::text::{parse, print};
-use compiler::ir::verify::verify;
-use compiler::ir::{AxisId, Program};
-use compiler::simplify;
-use compiler::testing::Rng;
+use wmc_compiler::interp::Array;
+use wmc_compiler::ir::text::{parse, print};
+use wmc_compiler::ir::verify::verify;
+use wmc_compiler::ir::{AxisId, Program};
+use wmc_compiler::simplify;
+use wmc_compiler::testing::Rng;
 
 #[path = "support/agree.rs"]
 mod agree;
@@ -154,7 +154,7 @@ fn numbers_agree() {
 fn inputs(program: &Program, seed: u64) -> Vec<Array<f64>> {
     let mut rng = Rng::new(seed);
     let mut number = |place: bool| if place { rng.below(3) as f64 } else { rng.between(-2.0, 2.0) };
-    let array = |input: &compiler::ir::Input| Array {
+    let array = |input: &wmc_compiler::ir::Input| Array {
         axes: input.axes.clone(),
         data: (0..program.len(&input.axes)).map(|_| number(input.name == "at")).collect(),
     };

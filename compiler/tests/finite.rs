@@ -2,11 +2,11 @@
 
 mod support;
 
-use compiler::backend::Device;
-use compiler::kernel::fuse::Level;
-use compiler::lower::Entry;
-use compiler::run::{Call, Kernels, Tensors, call};
 use support::{difference, made_up, model, project};
+use wmc_compiler::backend::Device;
+use wmc_compiler::kernel::fuse::Level;
+use wmc_compiler::lower::Entry;
+use wmc_compiler::run::{Call, Kernels, Tensors, call};
 
 #[test]
 fn every_level_replaces_the_same_numbers() {

@@ -5,13 +5,13 @@ mod support;
 
 use std::path::PathBuf;
 
-use compiler::backend::Device;
-use compiler::kernel::fuse::Level;
-use compiler::lower::Entry;
-use compiler::run::{Call, Kernels, Tensor, Tensors, call};
 use dsl::hir::Model;
 use serde_json::Value;
 use support::{difference, load, model, project};
+use wmc_compiler::backend::Device;
+use wmc_compiler::kernel::fuse::Level;
+use wmc_compiler::lower::Entry;
+use wmc_compiler::run::{Call, Kernels, Tensor, Tensors, call};
 
 const SIZES: [(&str, u64); 2] = [("O", 17), ("A", 6)];
 

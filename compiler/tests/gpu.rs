@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use compiler::backend::cube::{Action, Emitted, Limits, Numerics, Resident, Target, emit};
-use compiler::interp::Clock;
-use compiler::ir;
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::lower::{Entry, LowerError, Options, lower};
-use compiler::run::{Call, arrays};
-use compiler::simplify::simplify;
 use dsl::hir::Model;
 use emulate::{Build, Finding, Kernel, Kind, Options as How};
 use nvrtc::{ARCHS, Arch, Figures, Text};
 use support::{made_up, models, project};
+use wmc_compiler::backend::cube::{Action, Emitted, Limits, Numerics, Resident, Target, emit};
+use wmc_compiler::interp::Clock;
+use wmc_compiler::ir;
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::lower::{Entry, LowerError, Options, lower};
+use wmc_compiler::run::{Call, arrays};
+use wmc_compiler::simplify::simplify;
 
 const FILES: [&str; 9] =
     ["hamworld_s6", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
@@ -160,7 +160,7 @@ fn compiled(model: &Model, entry: Entry, arch: &Arch, numerics: Numerics) -> Opt
     let start = processor_seconds();
     let emitted = emitted(&program, Target::Cuda { arch: number }, &Limits::cuda(number).with(numerics));
     let emission = processor_seconds() - start;
-    let text = |k: &compiler::backend::cube::EmittedKernel| Text {
+    let text = |k: &wmc_compiler::backend::cube::EmittedKernel| Text {
         name: format!("{}.cu", k.name),
         source: k.source.clone(),
         threads: k.cube_dim as usize,

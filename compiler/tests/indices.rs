@@ -3,12 +3,12 @@
 
 mod support;
 
-use compiler::backend::Device;
-use compiler::kernel::fuse::Level;
-use compiler::kernel::interp as slow;
-use compiler::lower::Entry;
-use compiler::run::{Call, Kernels, Tensor, Tensors, arrays, call, program};
 use support::{inline, made_up};
+use wmc_compiler::backend::Device;
+use wmc_compiler::kernel::fuse::Level;
+use wmc_compiler::kernel::interp as slow;
+use wmc_compiler::lower::Entry;
+use wmc_compiler::run::{Call, Kernels, Tensor, Tensors, arrays, call, program};
 
 const TEXT: &str = "
 model Mine {
@@ -73,9 +73,9 @@ fn one_rule_at_every_level() {
         // The interpreter of kernels.
         let graph = program(&model, &plain, &given).expect("it lowers");
         let (inputs, _) = arrays::<f64>(&model, &plain, &graph, &given).expect("they fit");
-        let fused = compiler::kernel::fuse::fuse(&graph, level).expect("it fuses");
+        let fused = wmc_compiler::kernel::fuse::fuse(&graph, level).expect("it fuses");
         let inputs: Vec<Vec<f64>> = inputs.into_iter().map(|a| a.data).collect();
-        let clock = compiler::interp::Clock { seed: 0, step: 0 };
+        let clock = wmc_compiler::interp::Clock { seed: 0, step: 0 };
         let outputs = slow::run(&fused, &inputs, &Default::default(), clock).expect("kernels run");
         let named = graph.outputs.iter().zip(outputs);
         let tensor = |name: &str, data| Tensor { shape: reference[name].shape.clone(), data };
@@ -102,7 +102,7 @@ fn a_bad_index_is_named() {
             given.insert("data.r".into(), Tensor { shape: vec![3, 5], data: vec![index; 15] });
             let error = call(&model, &how, &given).expect_err("a number is not finite");
             assert!(error.to_string().contains(said), "{error}");
-            let compiler::run::CallError::Run(error) = error else { panic!("{error}") };
+            let wmc_compiler::run::CallError::Run(error) = error else { panic!("{error}") };
             let span = error.span().expect("a place in the text");
             assert!(TEXT[span.lo as usize..span.hi as usize].starts_with("take(z[t], r[t]"), "{span:?}");
         }

@@ -2,11 +2,11 @@
 
 mod support;
 
-use compiler::interp::RunError;
-use compiler::lower::{Entry, LowerError, Options};
-use compiler::run::{Call, CallError, Tensor, Tensors, call, initial};
 use dsl::hir::Model;
 use support::{inline, made_up, models, project};
+use wmc_compiler::interp::RunError;
+use wmc_compiler::lower::{Entry, LowerError, Options};
+use wmc_compiler::run::{Call, CallError, Tensor, Tensors, call, initial};
 
 fn leapfrog() -> Model {
     models(&project("dsl/tests/wm/leapfrog.wm"), &[("O", 5), ("A", 1)]).pop().expect("a model")
@@ -200,7 +200,8 @@ fn the_batch_is_that_of_the_data() {
 fn a_batch_without_the_sample_that_is_named() {
     let text = std::fs::read_to_string(project("compiler/tests/differ/found/collect_smaller_batch.wm")).expect("the file");
     let model = inline(&text, &[("O", 2), ("A", 1)]);
-    let lowered = |batch| compiler::lower::lower(&model, Entry::TrainStep, Options { batch: Some(batch), ..Options::default() });
+    let lowered =
+        |batch| wmc_compiler::lower::lower(&model, Entry::TrainStep, Options { batch: Some(batch), ..Options::default() });
     for batch in [1, 2] {
         let error = lowered(batch).expect_err("refused");
         assert!(matches!(error, LowerError::Batch { declared: 3, given, .. } if given == batch), "{error:?}");

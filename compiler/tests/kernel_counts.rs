@@ -2,13 +2,13 @@
 
 mod support;
 
-use compiler::kernel::cost::totals;
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::kernel::verify::verify;
-use compiler::lower::{Entry, LowerError, Options, lower};
-use compiler::simplify::simplify;
 use dsl::hir::Model;
 use support::{models, of_text, project};
+use wmc_compiler::kernel::cost::totals;
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::kernel::verify::verify;
+use wmc_compiler::lower::{Entry, LowerError, Options, lower};
+use wmc_compiler::simplify::simplify;
 
 const FILES: [&str; 11] = [
     "hamworld",
@@ -25,7 +25,7 @@ const FILES: [&str; 11] = [
 ];
 
 /// What a level makes of an entry point: launches of a call, kernels of a call, kernels that depend on parameters alone.
-fn counts(program: &compiler::ir::Program, level: Level) -> String {
+fn counts(program: &wmc_compiler::ir::Program, level: Level) -> String {
     let kernels = match fuse(program, level) {
         Ok(kernels) => kernels,
         Err(error) => return error.to_string(),

@@ -4,15 +4,15 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use compiler::backend::cpu::Instance;
-use compiler::interp::{self, Clock, RunOptions};
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::kernel::{self, verify::verify};
-use compiler::lower::{Entry, LowerError, Options, lower};
-use compiler::run::{Call, Tensors, arrays};
-use compiler::simplify::simplify;
 use dsl::hir::Model;
 use support::{made_up, models, project};
+use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::interp::{self, Clock, RunOptions};
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::kernel::{self, verify::verify};
+use wmc_compiler::lower::{Entry, LowerError, Options, lower};
+use wmc_compiler::run::{Call, Tensors, arrays};
+use wmc_compiler::simplify::simplify;
 
 const FILES: [&str; 10] = [
     "hamworld",
@@ -125,8 +125,8 @@ fn on_policy_losses_on_the_cpu() {
     }
     // The fold is over 0..1024, not over the rows of the minibatch.
     let call = Call { batch: Some(5), double: true, ..Call::default() };
-    let have = compiler::run::call(&found[0], &call, &made_up(&found[0], &call)).expect("it runs");
-    let value = compiler::run::call(&found[0], &Call { observe: true, ..call }, &made_up(&found[0], &call)).expect("it runs");
+    let have = wmc_compiler::run::call(&found[0], &call, &made_up(&found[0], &call)).expect("it runs");
+    let value = wmc_compiler::run::call(&found[0], &Call { observe: true, ..call }, &made_up(&found[0], &call)).expect("it runs");
     let mean = value["value.y"].data.iter().sum::<f64>() / 5.0;
     assert!((have["loss.long"].data[0] - mean * 1023.0 * 512.0).abs() < 1e-6 * mean.abs() * 1023.0 * 512.0);
 }

@@ -3,9 +3,9 @@
 
 mod support;
 
-use compiler::ir::verify::verify;
-use compiler::lower::{Entry, LowerError, Options, lower};
 use support::{of_text, project};
+use wmc_compiler::ir::verify::verify;
+use wmc_compiler::lower::{Entry, LowerError, Options, lower};
 
 /// The line of `models/hamworld_s6.wm`.
 const LINE: &str = "memory m(z, a) -> [M] = s6(layers = 2, width = 128, state = 16) reset first";

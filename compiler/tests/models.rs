@@ -2,12 +2,12 @@
 
 mod support;
 
-use compiler::ir::verify::verify;
-use compiler::lower::{Entry, LowerError, Options, lower};
-use compiler::run::{Call, call};
-use compiler::simplify::simplify;
 use dsl::hir::Model;
 use support::{made_up, models, project};
+use wmc_compiler::ir::verify::verify;
+use wmc_compiler::lower::{Entry, LowerError, Options, lower};
+use wmc_compiler::run::{Call, call};
+use wmc_compiler::simplify::simplify;
 
 /// The models that the project is about: file, names.
 const FILES: [(&str, &[&str]); 11] = [

@@ -2,10 +2,10 @@
 
 mod support;
 
-use compiler::artefact::EntryPoint;
-use compiler::backend::cpu::{Instance, needs};
-use compiler::kernel::fuse::Level;
-use compiler::lower::Entry;
+use wmc_compiler::artefact::EntryPoint;
+use wmc_compiler::backend::cpu::{Instance, needs};
+use wmc_compiler::kernel::fuse::Level;
+use wmc_compiler::lower::Entry;
 
 /// A model whose train step takes some 300 MB, most of it weights and their moments, and its activations.
 const LARGE: &str = "model Large {

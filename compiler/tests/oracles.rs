@@ -2,9 +2,9 @@
 
 mod support;
 
-use compiler::lower::Entry;
-use compiler::run::{Call, Tensors, call};
 use support::{difference, load, model, project};
+use wmc_compiler::lower::Entry;
+use wmc_compiler::run::{Call, Tensors, call};
 
 /// Runs an entry point on the oracle's inputs and compares everything it states.
 fn agrees(name: &str, file: &str, entry: Entry, double: bool, bound: f64) {
@@ -45,7 +45,7 @@ fn given_out(entry: Entry, name: &str) -> bool {
     }
 }
 
-fn lookup<'a>(have: &'a Tensors, entry: Entry, name: &str) -> Option<&'a compiler::run::Tensor> {
+fn lookup<'a>(have: &'a Tensors, entry: Entry, name: &str) -> Option<&'a wmc_compiler::run::Tensor> {
     match (entry, name) {
         (Entry::Act, "act.train") | (Entry::Plan, "act.eval") => have.get("action"),
         _ => have.get(name),

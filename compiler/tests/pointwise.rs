@@ -5,15 +5,15 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use compiler::backend::Device;
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::kernel::verify::verify;
-use compiler::lower::{Entry, Options, lower};
-use compiler::run::{Call, Kernels, Tensor, Tensors, call, initial};
-use compiler::simplify::simplify;
 use dsl::hir::Model;
 use support::orders::{DOUBLE, error, given, run};
 use support::{difference, made_up, models, of_text_in, project};
+use wmc_compiler::backend::Device;
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::kernel::verify::verify;
+use wmc_compiler::lower::{Entry, Options, lower};
+use wmc_compiler::run::{Call, Kernels, Tensor, Tensors, call, initial};
+use wmc_compiler::simplify::simplify;
 
 /// Compares all pairs of all models of a file, and says how many there were.
 fn pairs(file: &str) -> usize {

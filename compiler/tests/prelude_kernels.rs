@@ -4,13 +4,13 @@
 
 mod support;
 
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::kernel::text;
-use compiler::kernel::verify::verify;
-use compiler::lower::{Entry, Options, lower};
-use compiler::simplify::simplify;
 use dsl::hir::Model;
 use support::{inline, models, project};
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::kernel::text;
+use wmc_compiler::kernel::verify::verify;
+use wmc_compiler::lower::{Entry, Options, lower};
+use wmc_compiler::simplify::simplify;
 
 fn kernels(model: &Model, entry: Entry) -> String {
     let mut program = lower(model, entry, Options::default()).unwrap_or_else(|e| panic!("{}: {e}", model.name));

@@ -3,12 +3,12 @@
 
 mod support;
 
-use compiler::backend::Device;
-use compiler::kernel::fuse::Level;
-use compiler::lower::Entry;
-use compiler::run::{Call, Kernels, Tensor, Tensors, call};
 use dsl::hir::Model;
 use support::{difference, load, model, of_text_in, project};
+use wmc_compiler::backend::Device;
+use wmc_compiler::kernel::fuse::Level;
+use wmc_compiler::lower::Entry;
+use wmc_compiler::run::{Call, Kernels, Tensor, Tensors, call};
 
 /// A task of the goldens.
 struct Set {

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use compiler::backend::cpu::Instance;
-use compiler::interp::{self, Array, Clock, RunOptions};
-use compiler::ir::text::print;
-use compiler::ir::{Graph, Op, Program, Role};
-use compiler::kernel;
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::kernel::verify::verify;
-use compiler::simplify::simplify;
-use compiler::testing::{Rng, random_program, random_scalar_program};
+use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::interp::{self, Array, Clock, RunOptions};
+use wmc_compiler::ir::text::print;
+use wmc_compiler::ir::{Graph, Op, Program, Role};
+use wmc_compiler::kernel;
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::kernel::verify::verify;
+use wmc_compiler::simplify::simplify;
+use wmc_compiler::testing::{Rng, random_program, random_scalar_program};
 
 const CLOCK: Clock = Clock { seed: 3, step: 1 };
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use compiler::backend::cpu::Instance;
-use compiler::interp::Clock;
-use compiler::kernel::{Program, interp, text};
-use compiler::testing::{kernel_inputs, random_kernels};
+use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::interp::Clock;
+use wmc_compiler::kernel::{Program, interp, text};
+use wmc_compiler::testing::{kernel_inputs, random_kernels};
 
 /// Of the largest number of an output. Gemms in a row add up errors of single precision.
 const TOLERANCE: f64 = 3e-4;

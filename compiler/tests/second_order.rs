@@ -3,10 +3,10 @@
 
 mod support;
 
-use compiler::run::Tensor;
 use dsl::hir::Model;
 use support::inline;
 use support::orders::{differences, error, given, run};
+use wmc_compiler::run::Tensor;
 
 /// A latent with an energy, and what a test makes of them.
 fn world(equations: &str) -> Model {

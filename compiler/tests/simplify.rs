@@ -1,13 +1,13 @@
 //! Simplification keeps numbers: random programs, their gradients, and gradients of simplified programs.
 
-use compiler::grad::gradients;
-use compiler::interp::Array;
-use compiler::ir::text::{parse, print};
-use compiler::ir::verify::verify;
-use compiler::ir::{Graph, Node, Op, Output, Program, Role, ValueId};
-use compiler::lower::{Entry, Options, lower};
-use compiler::simplify::{self, PASSES, simplify};
-use compiler::testing::{Rng, random_program, random_scalar_program};
+use wmc_compiler::grad::gradients;
+use wmc_compiler::interp::Array;
+use wmc_compiler::ir::text::{parse, print};
+use wmc_compiler::ir::verify::verify;
+use wmc_compiler::ir::{Graph, Node, Op, Output, Program, Role, ValueId};
+use wmc_compiler::lower::{Entry, Options, lower};
+use wmc_compiler::simplify::{self, PASSES, simplify};
+use wmc_compiler::testing::{Rng, random_program, random_scalar_program};
 
 #[path = "support/agree.rs"]
 mod agree;
@@ -41,7 +41,7 @@ fn with_gradients(program: &Program) -> Program {
     let found = gradients(&mut program.axes, &mut program.graph, of, &wrt);
     for (i, (g, w)) in found.into_iter().zip(wrt).enumerate() {
         let axes = program.graph.axes(w).to_vec();
-        let g = program.graph.push(Op::Expand(g), axes, compiler::testing::NOWHERE);
+        let g = program.graph.push(Op::Expand(g), axes, wmc_compiler::testing::NOWHERE);
         program.graph.results.push(g);
         program.outputs.push(Output { name: format!("grad.{i}"), updates: None });
     }
@@ -115,7 +115,7 @@ fn gradients_of_what_is_simplified() {
 fn all_inputs(program: &Program) -> Program {
     let mut graph = Graph::default();
     for (i, input) in program.inputs.iter().enumerate() {
-        graph.push(Op::Input(i as u32), input.axes.clone(), compiler::testing::NOWHERE);
+        graph.push(Op::Input(i as u32), input.axes.clone(), wmc_compiler::testing::NOWHERE);
     }
     let mut new_of: Vec<ValueId> = Vec::new();
     for node in &program.graph.nodes {

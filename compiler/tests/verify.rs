@@ -1,7 +1,7 @@
 //! One broken program for each rule of the verifier, and what it says of it.
 
-use compiler::ir::text::parse;
-use compiler::ir::verify::verify;
+use wmc_compiler::ir::text::parse;
+use wmc_compiler::ir::verify::verify;
 
 /// Declarations that every case starts with.
 const HEADER: &str = "program p

@@ -8,17 +8,17 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use compiler::backend::cube::instance::Instance;
-use compiler::backend::cube::{device, vulkan};
-use compiler::backend::{DeviceError, Executable, Resident};
-use compiler::interp::{self, Clock, RunOptions};
-use compiler::kernel::fuse::{Level, fuse};
-use compiler::kernel::{self, Program, text};
-use compiler::lower::{Entry, Options, lower};
-use compiler::run::{Call, arrays};
-use compiler::simplify::simplify;
-use compiler::testing::{kernel_inputs, random_kernels};
 use support::{made_up, models, project};
+use wmc_compiler::backend::cube::instance::Instance;
+use wmc_compiler::backend::cube::{device, vulkan};
+use wmc_compiler::backend::{DeviceError, Executable, Resident};
+use wmc_compiler::interp::{self, Clock, RunOptions};
+use wmc_compiler::kernel::fuse::{Level, fuse};
+use wmc_compiler::kernel::{self, Program, text};
+use wmc_compiler::lower::{Entry, Options, lower};
+use wmc_compiler::run::{Call, arrays};
+use wmc_compiler::simplify::simplify;
+use wmc_compiler::testing::{kernel_inputs, random_kernels};
 
 /// The first device that computes on the processor, else the first there is.
 fn device() -> Option<usize> {

@@ -17,9 +17,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dsl::diagnostics::{Diagnostic, TINY};
-use dsl::source::Span;
-use dsl::{Checked, LoadError, Loaded, Loader, MapLoader, Options, check};
+use wmc_dsl::diagnostics::{Diagnostic, TINY};
+use wmc_dsl::source::Span;
+use wmc_dsl::{Checked, LoadError, Loaded, Loader, MapLoader, Options, check};
 
 const HEAD: &str = "use tiny::Tiny\nmodel Mine extends Tiny {\n";
 
@@ -207,7 +207,7 @@ fn beside_the_models(name: &str, text: &str) -> String {
     let modules = ["hamworld_s6", "tasks"].map(|module| (module.to_string(), model(module)));
     let options = Options { task: Some("cheetah_run".into()), ..Options::default() };
     let checked = check(name, text, &MapLoader(BTreeMap::from(modules)), &options);
-    checked.diagnostics.iter().map(|d| dsl::diagnostics::render(&checked.sources, d, false) + "\n").collect()
+    checked.diagnostics.iter().map(|d| wmc_dsl::diagnostics::render(&checked.sources, d, false) + "\n").collect()
 }
 
 fn model(name: &str) -> String {

@@ -1,8 +1,8 @@
 //! `diagnose`: what is declared, and what is said where a declaration does not fit.
 
-use dsl::diagnostics::TINY;
-use dsl::hir::{Actions, Form};
-use dsl::{Checked, MapLoader, Options};
+use wmc_dsl::diagnostics::TINY;
+use wmc_dsl::hir::{Actions, Form};
+use wmc_dsl::{Checked, MapLoader, Options};
 
 const SERIES: &str = "x = z[t].q, y = z[t].p, level = energy(z[t].q, z[t].p), calm = norm(a[t]) < 0.1
     next_x = s[t].q, wide = z[t].c, twice = 2 * z[t].q, ahead[i, k] = sq(z[i+k].q - z[i].q) for i in 0..2, k in 1..3
@@ -11,7 +11,7 @@ const SERIES: &str = "x = z[t].q, y = z[t].p, level = energy(z[t].q, z[t].p), ca
 fn check(declared: &str) -> Checked {
     let text = format!("use tiny::Tiny\nmodel Mine extends Tiny {{ diagnose {{ {SERIES}\n{declared} }} }}");
     let loader = MapLoader([("tiny".to_string(), TINY.to_string())].into());
-    dsl::check("mine.wm", &text, &loader, &Options::default())
+    wmc_dsl::check("mine.wm", &text, &loader, &Options::default())
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn mistakes_have_codes_places_and_help() {
         let checked = check(declared);
         let codes: Vec<&str> = checked.diagnostics.iter().map(|d| d.code.id()).collect();
         assert_eq!(codes, [code], "{declared}: {:?}", checked.diagnostics);
-        let told = dsl::diagnostics::render(&checked.sources, &checked.diagnostics[0], false);
+        let told = wmc_dsl::diagnostics::render(&checked.sources, &checked.diagnostics[0], false);
         assert!(told.contains(words) && told.contains("mine.wm:"), "{declared}\n{told}");
     }
 }

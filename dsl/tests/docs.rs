@@ -6,11 +6,11 @@ mod fences;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dsl::ast::Item;
-use dsl::diagnostics::render;
-use dsl::source::FileId;
-use dsl::{Checked, MapLoader, Options, hir};
 use fences::{Fence, Kind, LANGUAGE, documents, fences, project, read};
+use wmc_dsl::ast::Item;
+use wmc_dsl::diagnostics::render;
+use wmc_dsl::source::FileId;
+use wmc_dsl::{Checked, MapLoader, Options, hir};
 
 const LIBRARY: &str = "docs/guide/library.md";
 
@@ -56,7 +56,7 @@ fn mistakes(path: &str, all: &[Fence], loader: &MapLoader) -> String {
             }
             Kind::Commands | Kind::Output { .. } => continue,
         };
-        let checked = dsl::check("model.wm", &text, loader, &Options::default());
+        let checked = wmc_dsl::check("model.wm", &text, loader, &Options::default());
         let mut found = codes(&checked);
         let announced: BTreeSet<&str> = announced.iter().map(String::as_str).collect();
         found.retain(|c| announced.contains(c) || !excused.contains(c));
@@ -112,7 +112,7 @@ fn rules_without_an_example() {
     ];
     for (code, members) in cases {
         let text = format!("use tiny::Tiny\nmodel Fragment extends Tiny {{ {members} }}");
-        let checked = dsl::check("model.wm", &text, &loader, &Options::default());
+        let checked = wmc_dsl::check("model.wm", &text, &loader, &Options::default());
         let mut found = codes(&checked);
         found.retain(|c| !["W0301", "W0302"].contains(c));
         assert_eq!(found, code.split_whitespace().collect(), "{members}\n{}", rendered(&checked));
@@ -128,7 +128,7 @@ fn inputs_lie_in_their_declared_order() {
           net f(x: [Q, C]) -> [] = mlp([8])
           loss f 1.0 = f(outer(z[t].c, z[t].q))
         }";
-    let checked = dsl::check("model.wm", text, &loader, &Options::default());
+    let checked = wmc_dsl::check("model.wm", text, &loader, &Options::default());
     let model = checked.models.first().unwrap_or_else(|| panic!("{}", rendered(&checked)));
     let names = |axes: &[hir::AxisId]| axes.iter().map(|a| model.axis(*a).name.clone()).collect::<Vec<_>>();
     // The net is expanded on a stand-in first: both times the same order.
@@ -234,7 +234,7 @@ fn every_item_of_the_prelude_has_its_line() {
     let mut count = 0;
     for file in ["math", "layers", "distributions", "planners", "optimizers"] {
         let source = read(&format!("dsl/src/prelude/{file}.wm"));
-        let (tree, diagnostics) = dsl::parse::parse(FileId(0), &source);
+        let (tree, diagnostics) = wmc_dsl::parse::parse(FileId(0), &source);
         assert!(diagnostics.is_empty());
         for item in &tree.items {
             let (name, methods) = match item {
@@ -276,7 +276,7 @@ fn lists_of_words_are_complete() {
     let text = read(LANGUAGE);
     let reserved = section(&text, "## Text");
     let list = &reserved[reserved.find("Reserved words").unwrap()..reserved.find("They may be labels").unwrap()];
-    assert_eq!(quoted(list), dsl::lex::RESERVED.into_iter().collect());
+    assert_eq!(quoted(list), wmc_dsl::lex::RESERVED.into_iter().collect());
 
     let grammar = read("dsl/src/grammar.pest");
     let rule = grammar.lines().find(|l| l.starts_with("drop_kind")).unwrap();
@@ -285,7 +285,7 @@ fn lists_of_words_are_complete() {
     let list = &inheritance[inheritance.find("Kinds:").unwrap()..inheritance.find("A missing member").unwrap()];
     assert_eq!(quoted(list), kinds);
 
-    for word in dsl::lex::MEMBER_WORDS {
+    for word in wmc_dsl::lex::MEMBER_WORDS {
         let members = section(&text, "## Members of a model");
         let shown = members.lines().any(|l| l.starts_with(&format!("| `{word} ")) || l.starts_with(&format!("| `{word} {{")));
         assert!(shown, "`{word}` is not among the members");
@@ -303,7 +303,7 @@ fn settings_are_complete() {
         ("## Sources", "source rollout(nothing = 1) over [T = 6]"),
     ] {
         let model = format!("use tiny::Tiny\nmodel M extends Tiny {{ {members} }}");
-        let checked = dsl::check("model.wm", &model, &loader, &Options::default());
+        let checked = wmc_dsl::check("model.wm", &model, &loader, &Options::default());
         let note = checked.diagnostics.iter().filter(|d| d.code.id() == "E0506").flat_map(|d| &d.notes).next();
         let names = quoted(note.unwrap_or_else(|| panic!("{}", rendered(&checked))));
         let described = quoted(section(&text, heading));
@@ -418,8 +418,8 @@ fn tutorial_models() {
     for file in files {
         let name = file.file_name().and_then(|n| n.to_str()).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(dsl::fmt::format(&text), text, "{name} is not tidy");
-        let checked = dsl::check(name, &text, &loader, &Options::default());
+        assert_eq!(wmc_dsl::fmt::format(&text), text, "{name} is not tidy");
+        let checked = wmc_dsl::check(name, &text, &loader, &Options::default());
         let wrong = ["1_parts.wm", "3_axes.wm", "3_time.wm"].contains(&name);
         assert_eq!(checked.diagnostics.is_empty(), !wrong, "{name}\n{}", rendered(&checked));
         let shown = tutorial.contains(&format!("docs/tutorial/{name}"));

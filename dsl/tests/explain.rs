@@ -1,8 +1,8 @@
 //! The pages of `wmc help`: every code has one, its wrong example gives that code and nothing else, its right example
 //! nothing at all. What is said about each wrong example is a snapshot.
 
-use dsl::diagnostics::{CODES, Code, Example, TINY, render};
-use dsl::{Checked, LoadError, Loaded, Loader, MapLoader, Options, check};
+use wmc_dsl::diagnostics::{CODES, Code, Example, TINY, render};
+use wmc_dsl::{Checked, LoadError, Loaded, Loader, MapLoader, Options, check};
 
 /// The files of an example and the small model, and the two modules that no text can be.
 struct Modules(MapLoader);

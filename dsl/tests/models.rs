@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dsl::diagnostics::render;
-use dsl::lex::{self, Kind};
-use dsl::{Checked, MapLoader, Options, check};
+use wmc_dsl::diagnostics::render;
+use wmc_dsl::lex::{self, Kind};
+use wmc_dsl::{Checked, MapLoader, Options, check};
 
 /// `O` and `A` of the four tasks.
 const TASKS: [(&str, u64, u64); 4] =

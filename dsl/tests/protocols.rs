@@ -1,7 +1,7 @@
 //! Protocols: which settings a task ends up with, and how another protocol is chosen.
 
-use dsl::hir::{Model, Setting};
-use dsl::{Checked, Options};
+use wmc_dsl::hir::{Model, Setting};
+use wmc_dsl::{Checked, Options};
 
 const MODEL: &str = r#"
 tasks short(reward = "sum", repeat = 4, control_steps = 200, eval_episodes = 5, ood_episodes = 9, seeds = [1, 2]) {
@@ -31,7 +31,7 @@ model M {
 "#;
 
 fn check(text: &str, protocol: Option<&str>) -> Checked {
-    dsl::check("m.wm", text, &dsl::NoLoader, &Options { protocol: protocol.map(str::to_string), ..Options::default() })
+    wmc_dsl::check("m.wm", text, &wmc_dsl::NoLoader, &Options { protocol: protocol.map(str::to_string), ..Options::default() })
 }
 
 fn model(protocol: Option<&str>) -> Model {

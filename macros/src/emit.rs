@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use dsl::folders::Import;
-use dsl::hir::{AxisId, Model};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
+use wmc_dsl::folders::Import;
+use wmc_dsl::hir::{AxisId, Model};
 
 use crate::names;
 
@@ -82,15 +82,15 @@ fn module(name: &Ident, model: &Model, embedded: Embedded<'_>) -> TokenStream {
 
             /// The checked model. The first call checks the text once more; it passes, since it passed when this
             /// crate was compiled.
-            pub fn model() -> &'static ::dsl::hir::Model {
-                static MODEL: ::std::sync::LazyLock<::dsl::hir::Model> = ::std::sync::LazyLock::new(|| {
-                    let mut imports = ::dsl::MapLoader::default();
+            pub fn model() -> &'static ::wmc_dsl::hir::Model {
+                static MODEL: ::std::sync::LazyLock<::wmc_dsl::hir::Model> = ::std::sync::LazyLock::new(|| {
+                    let mut imports = ::wmc_dsl::MapLoader::default();
                     for (module, text) in IMPORTS {
                         imports.0.insert(::std::string::String::from(*module), ::std::string::String::from(*text));
                     }
-                    let mut options = ::dsl::Options::default();
+                    let mut options = ::wmc_dsl::Options::default();
                     options.model = ::core::option::Option::Some(::std::string::String::from(NAME));
-                    let mut models = ::dsl::check(#file, SOURCE, &imports, &options).models;
+                    let mut models = ::wmc_dsl::check(#file, SOURCE, &imports, &options).models;
                     models.retain(|model| model.name == NAME);
                     models.pop().expect("the crates `macros` and `dsl` are of one version")
                 });

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use dsl::folders::{self, Folders};
-use dsl::{LoadError, Options};
 use proc_macro2::TokenStream;
+use wmc_dsl::folders::{self, Folders};
+use wmc_dsl::{LoadError, Options};
 
 use crate::emit::{self, Embedded};
 use crate::report;
@@ -29,7 +29,7 @@ pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenS
         .map_err(|e| error(LoadError::Unreadable { path: shown.clone(), reason: e.to_string() }))?;
     // As the command does: shared modules may stand one folder up. What cannot be opened has none to offer.
     let _ = folders.add_above(path.parent().unwrap_or(manifest));
-    let checked = dsl::check(&shown, &text, &folders, &Options::default());
+    let checked = wmc_dsl::check(&shown, &text, &folders, &Options::default());
 
     let imports = folders.into_imports();
     let embedded = Embedded { name: &shown, text: &text, imports: &imports };

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use dsl::folders::Folders;
-use dsl::{LoadError, Loaded, Loader, Options};
 use proc_macro2::{Span, TokenStream};
 use syn::parse::{Parse, ParseStream};
+use wmc_dsl::folders::Folders;
+use wmc_dsl::{LoadError, Loaded, Loader, Options};
 
 use crate::emit::{self, Embedded};
 use crate::{print, report};
@@ -59,7 +59,7 @@ pub(crate) fn expand(tokens: TokenStream, manifest: &Path) -> syn::Result<TokenS
     let folder = input.use_from.map(|path| open(&path, manifest)).transpose()?;
     let printed = print::print(input.text);
     let loader: &dyn Loader = folder.as_ref().map_or(&NoFolder, |folder| folder);
-    let checked = dsl::check(NAME, &printed.text, loader, &Options::default());
+    let checked = wmc_dsl::check(NAME, &printed.text, loader, &Options::default());
 
     let imports = folder.map_or_else(BTreeMap::new, Folders::into_imports);
     let embedded = Embedded { name: NAME, text: &printed.text, imports: &imports };

@@ -2,15 +2,15 @@
 //! while the crate is compiled, and becomes a module for each model.
 //!
 //! The language is the one of `.wm` files; nothing is read here. [`world_model!`] prints its tokens to a text, with
-//! the way back from bytes to tokens, and hands it to `dsl::check` like any file; diagnostics come back to the tokens.
+//! the way back from bytes to tokens, and hands it to `wmc_dsl::check` like any file; diagnostics come back to the tokens.
 //! For that to work every token of the language is a token of Rust.
 //!
-//! The expansion names the checker's crate as `::dsl`. A crate that uses the macros depends on both:
+//! The expansion names the checker's crate as `::wmc_dsl`. A crate that uses the macros depends on both:
 //!
 //! ```toml
 //! [dependencies]
-//! dsl = { path = "..", package = "wmc-dsl" }
-//! macros = { path = "..", package = "wmc-macros" }
+//! wmc-dsl = { path = ".." }
+//! wmc-macros = { path = ".." }
 //! ```
 //!
 //! # What a model becomes
@@ -20,7 +20,7 @@
 //! | item | |
 //! |---|---|
 //! | `NAME`, `SOURCE`, `IMPORTS` | the model's name, the text that was checked, the modules it uses |
-//! | `fn model() -> &'static dsl::hir::Model` | the checked model; checked once more on the first call |
+//! | `fn model() -> &'static wmc_dsl::hir::Model` | the checked model; checked once more on the first call |
 //! | `dims::Q: u64` | every size that the model fixes |
 //! | `params::CORE_0_WEIGHT: &str`, `PARAM_PATHS` | the path of every parameter: `"core.0.weight"` |
 //! | `losses::DYN: &str`, `LOSSES` | the name of every loss |
@@ -46,7 +46,7 @@ use proc_macro2::Span;
 /// A model, written in place.
 ///
 /// ```ignore
-/// macros::world_model! {
+/// wmc_macros::world_model! {
 ///     use_from = "../models";
 ///
 ///     use tasks::dmc
@@ -74,7 +74,7 @@ pub fn world_model(input: TokenStream) -> TokenStream {
 /// The models of a `.wm` file.
 ///
 /// ```ignore
-/// macros::include_model!("../models/hamworld.wm");
+/// wmc_macros::include_model!("../models/hamworld.wm");
 /// ```
 ///
 /// The path is relative to the folder of the crate's Cargo.toml. `use` finds files in the folder of that file and

@@ -9,9 +9,9 @@
 
 use std::ops::Range;
 
-use dsl::lex;
 use proc_macro2::{Delimiter, Group, Spacing, Span, TokenStream, TokenTree};
 use syn::parse::{ParseStream, Parser};
+use wmc_dsl::lex;
 
 /// Widest run of spaces that is kept; a wider one only makes the text larger.
 const MAX_SPACES: usize = 120;

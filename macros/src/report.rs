@@ -4,11 +4,11 @@
 //! a warning becomes the use of a constant that is deprecated with the warning as its note, so that
 //! `#[allow(deprecated)]` silences it and `-D warnings` does not let it pass.
 
-use dsl::diagnostics::{Code, Diagnostic, Label, render};
-use dsl::source::{FileId, Sources, Span as Bytes};
-use dsl::{Checked, LoadError};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
+use wmc_dsl::diagnostics::{Code, Diagnostic, Label, render};
+use wmc_dsl::source::{FileId, Sources, Span as Bytes};
+use wmc_dsl::{Checked, LoadError};
 
 use crate::print::Printed;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use runtime::run::Run;
+use wmc_runtime::run::Run;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

@@ -9,12 +9,12 @@ use compiler::artefact::{About, Artefact, EntryPoint};
 use compiler::kernel::fuse::Level;
 use compiler::lower::Entry;
 use compiler::testing::crafted;
-use runtime::checkpoint;
-use runtime::policy::Policy;
-use runtime::program::Compute;
-use runtime::train::Trainer;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
+use wmc_runtime::checkpoint;
+use wmc_runtime::policy::Policy;
+use wmc_runtime::program::Compute;
+use wmc_runtime::train::Trainer;
 
 /// The honest artefact, and a checkpoint that it goes with.
 fn honest(folder: &Path) -> (Artefact, PathBuf) {

@@ -6,10 +6,10 @@
 mod common;
 
 use common::{ppo, starter};
-use runtime::device::{Device, Wanted};
-use runtime::policy::Policy;
-use runtime::program::State;
-use runtime::train::{Config, Snapshot, Trainer};
+use wmc_runtime::device::{Device, Wanted};
+use wmc_runtime::policy::Policy;
+use wmc_runtime::program::State;
+use wmc_runtime::train::{Config, Snapshot, Trainer};
 
 /// A Vulkan device, one in software if there is one.
 fn vulkan() -> Option<Device> {

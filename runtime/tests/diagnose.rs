@@ -5,13 +5,13 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::config;
-use runtime::diagnose::measure::{self, Moment, Pair};
-use runtime::diagnose::{Diagnostics, Trace};
-use runtime::experience::{Experience, Layout};
-use runtime::program::{State, Tensor, initial};
-use runtime::tasks::Transition;
-use runtime::train::Config;
 use safetensors::{Dtype, SafeTensors};
+use wmc_runtime::diagnose::measure::{self, Moment, Pair};
+use wmc_runtime::diagnose::{Diagnostics, Trace};
+use wmc_runtime::experience::{Experience, Layout};
+use wmc_runtime::program::{State, Tensor, initial};
+use wmc_runtime::tasks::Transition;
+use wmc_runtime::train::Config;
 
 fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(path)

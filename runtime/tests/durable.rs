@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use runtime::checkpoint;
-use runtime::disk::{self, Operation};
-use runtime::experience::Stored;
-use runtime::program::Tensor;
-use runtime::train::{Counters, Evaluation, Snapshot};
+use wmc_runtime::checkpoint;
+use wmc_runtime::disk::{self, Operation};
+use wmc_runtime::experience::Stored;
+use wmc_runtime::program::Tensor;
+use wmc_runtime::train::{Counters, Evaluation, Snapshot};
 
 /// A snapshot at the step of the last of these evaluations.
 fn snapshot(returns: &[(u64, f64)]) -> Snapshot {
@@ -22,7 +22,7 @@ fn snapshot(returns: &[(u64, f64)]) -> Snapshot {
     }
 }
 
-fn write(folder: &Path, snapshot: &Snapshot, keep: usize) -> Result<PathBuf, runtime::Error> {
+fn write(folder: &Path, snapshot: &Snapshot, keep: usize) -> Result<PathBuf, wmc_runtime::Error> {
     checkpoint::write(folder, &checkpoint::manifest(snapshot, "m", "avx2", 0), snapshot, keep)
 }
 

@@ -3,9 +3,9 @@
 mod common;
 
 use common::starter;
-use runtime::tasks::{Outcome, Perturbation, Spec, Task, TaskError};
-use runtime::train::{Config, Own, Trainer};
-use runtime::{Error, checkpoint};
+use wmc_runtime::tasks::{Outcome, Perturbation, Spec, Task, TaskError};
+use wmc_runtime::train::{Config, Own, Trainer};
+use wmc_runtime::{Error, checkpoint};
 
 /// What a task does wrong, and from which control step of its life on.
 #[derive(Debug, Clone, Copy, PartialEq)]

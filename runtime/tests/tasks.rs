@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use dsl::hir::Setting;
-use runtime::tasks::cartpole::Cartpole;
-use runtime::tasks::mujoco::{Dmc, Installed, Start, described, install};
-use runtime::tasks::reacher::Reacher;
-use runtime::tasks::scene::{Part, Shape};
-use runtime::tasks::suite::{self, TASKS};
-use runtime::tasks::{Environment, Length, Perturbation, Settings, Task, TaskError};
 use safetensors::SafeTensors;
+use wmc_runtime::tasks::cartpole::Cartpole;
+use wmc_runtime::tasks::mujoco::{Dmc, Installed, Start, described, install};
+use wmc_runtime::tasks::reacher::Reacher;
+use wmc_runtime::tasks::scene::{Part, Shape};
+use wmc_runtime::tasks::suite::{self, TASKS};
+use wmc_runtime::tasks::{Environment, Length, Perturbation, Settings, Task, TaskError};
 
 /// Trajectories of one task.
 struct Golden(Vec<u8>);

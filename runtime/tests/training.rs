@@ -5,14 +5,14 @@ mod common;
 use std::path::Path;
 
 use common::{STARTER, checked, config, ppo, starter};
-use runtime::actor::Actor;
-use runtime::checkpoint;
-use runtime::learner::Learner;
-use runtime::policy::Policy;
-use runtime::run::{Identity, Run, Texts};
-use runtime::tasks::TaskError;
-use runtime::train::{Config, Evaluator, Snapshot, Trainer};
-use runtime::{Error, program::Compute};
+use wmc_runtime::actor::Actor;
+use wmc_runtime::checkpoint;
+use wmc_runtime::learner::Learner;
+use wmc_runtime::policy::Policy;
+use wmc_runtime::run::{Identity, Run, Texts};
+use wmc_runtime::tasks::TaskError;
+use wmc_runtime::train::{Config, Evaluator, Snapshot, Trainer};
+use wmc_runtime::{Error, program::Compute};
 
 fn train(trainer: &mut Trainer, until: u64) -> Snapshot {
     while trainer.step() < until {
@@ -176,7 +176,7 @@ fn checkpoints_come_back_whole_or_the_one_before_is_used() {
     let draft = run.checkpoints().join(".draft-1");
     std::fs::create_dir(&draft).unwrap();
     assert_eq!(run.newest().unwrap().2, snapshots[2]);
-    runtime::disk::discard_drafts(&run.checkpoints());
+    wmc_runtime::disk::discard_drafts(&run.checkpoints());
     assert!(!draft.exists());
 }
 
@@ -302,9 +302,9 @@ fn an_evaluation_from_a_checkpoint_is_the_learners() {
     config.train.eval_episodes = 2;
     config.set("length", "30").unwrap();
     let learnt = train(&mut Trainer::new(config.clone()).unwrap(), 60).learnt;
-    let state = runtime::program::acting(&config.model, &learnt).unwrap();
+    let state = wmc_runtime::program::acting(&config.model, &learnt).unwrap();
     let mut of_checkpoint = Evaluator::new(&config, &state).unwrap();
-    let mut followed = Evaluator::new(&config, &runtime::program::initial(&config.model, 99).unwrap()).unwrap();
+    let mut followed = Evaluator::new(&config, &wmc_runtime::program::initial(&config.model, 99).unwrap()).unwrap();
     followed.follow(&mut Learner::new(&config.model, &learnt, config.compute).unwrap()).unwrap();
     let (one, other) = (of_checkpoint.run(0, 60, 0.5).unwrap(), followed.run(0, 60, 0.5).unwrap());
     assert!(!one.metrics.is_empty());
@@ -316,7 +316,7 @@ fn an_evaluation_from_a_checkpoint_is_the_learners() {
 fn first_resets_memory_and_planner_before_planning() {
     let model = starter().model;
     let learnt = Trainer::new(starter()).unwrap().save().unwrap().learnt;
-    let state = runtime::program::acting(&model, &learnt).unwrap();
+    let state = wmc_runtime::program::acting(&model, &learnt).unwrap();
     for training in [false, true] {
         let act = |past: &[f64; 3], first: bool| {
             let mut actor = Actor::new(&model, training, 1, &state, Compute::default()).unwrap();

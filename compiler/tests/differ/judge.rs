@@ -1,12 +1,12 @@
 //! Whether a checked model compiles and computes what the reference computes.
 
-use compiler::backend::Device;
-use compiler::ir::{AxisId, Graph, Node, Op, Program};
-use compiler::kernel::fuse::{FuseError, Level};
-use compiler::lower::{Entry, LowerError};
-use compiler::run::{Call, CallError, Kernels, Tensors, call, program};
-use compiler::testing::Rng;
 use dsl::hir::Model;
+use wmc_compiler::backend::Device;
+use wmc_compiler::ir::{AxisId, Graph, Node, Op, Program};
+use wmc_compiler::kernel::fuse::{FuseError, Level};
+use wmc_compiler::lower::{Entry, LowerError};
+use wmc_compiler::run::{Call, CallError, Kernels, Tensors, call, program};
+use wmc_compiler::testing::Rng;
 
 use crate::support::{difference, made_up};
 
@@ -60,7 +60,7 @@ pub(crate) fn judge_entry(model: &Model, entry: Entry, rng: &mut Rng, count: &mu
     };
     let kernels = Some(Kernels { level: Level::Mega, threads: 1 + rng.below(2), device: Device::Cpu });
     let what = format!("{} {} batch {batch:?}", model.name, entry.name());
-    match compiler::kernel::fuse::fuse(&graph, Level::Mega) {
+    match wmc_compiler::kernel::fuse::fuse(&graph, Level::Mega) {
         Ok(_) => count.compiled += 1,
         Err(FuseError::TooLarge(_)) => return,
         Err(e) => return wrong.push(format!("{what}: {e}")),
@@ -81,7 +81,7 @@ pub(crate) fn judge_entry(model: &Model, entry: Entry, rng: &mut Rng, count: &mu
         (Err(e), _) | (_, Err(e)) => return wrong.push(format!("{what}: reference: {e}")),
     };
     count.compared += 1;
-    let finite = |t: &compiler::run::Tensor| t.data.iter().all(|x| x.is_finite());
+    let finite = |t: &wmc_compiler::run::Tensor| t.data.iter().all(|x| x.is_finite());
     let mut near: Option<Vec<Tensors>> = None;
     for (name, want) in &exact {
         // An optimiser divides by the size of a gradient, which may be rounding.

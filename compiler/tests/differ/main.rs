@@ -13,9 +13,9 @@ mod support;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use compiler::testing::Rng;
 use corpus::{Loader, Texts};
 use judge::{Count, judge, judge_entry};
+use wmc_compiler::testing::Rng;
 
 /// The sizes of a task.
 const DIMS: [(&str, u64); 2] = [("O", 3), ("A", 2)];
@@ -127,7 +127,7 @@ fn found_before() {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let checked = dsl::check("found.wm", &text, &Loader(&texts), &options(&text));
         assert!(!checked.has_errors(), "{}: {:?}", path.display(), checked.diagnostics);
-        for (model, entry) in checked.models.iter().flat_map(|m| compiler::lower::Entry::ALL.map(|e| (m, e))) {
+        for (model, entry) in checked.models.iter().flat_map(|m| wmc_compiler::lower::Entry::ALL.map(|e| (m, e))) {
             (0..4).for_each(|seed| judge_entry(model, entry, &mut Rng::new(seed), &mut count, &mut wrong));
         }
         models += checked.models.len();
@@ -153,7 +153,7 @@ fn one() {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
         let checked = dsl::check(&path, &text, &Loader(&texts), &options(&text));
         checked.diagnostics.iter().for_each(|d| eprintln!("{}", dsl::diagnostics::render(&checked.sources, d, false)));
-        for entry in compiler::lower::Entry::ALL {
+        for entry in wmc_compiler::lower::Entry::ALL {
             let mut wrong = Vec::new();
             for (model, seed) in checked.models.iter().flat_map(|m| (0..8).map(move |seed| (m, seed))) {
                 judge_entry(model, entry, &mut Rng::new(seed), &mut count, &mut wrong);

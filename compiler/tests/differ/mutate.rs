@@ -1,8 +1,8 @@
 //! Grammar-aware mutations: tokens become others of their kind, and whole members are added that read what the model has.
 
-use compiler::testing::Rng;
 use dsl::hir::Model;
 use dsl::lex::{self, Kind, Token};
+use wmc_compiler::testing::Rng;
 
 const FUNCTIONS: [&str; 12] =
     ["tanh", "sigmoid", "silu", "relu", "softplus", "abs", "sin", "cos", "exp", "floor", "sign", "symlog"];

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use compiler::grad::gradients;
-use compiler::interp::{Array, Clock, run};
-use compiler::ir::{Axis, AxisId, Composite, Direction, Graph, Op, Program, Scan, Unary, ValueId};
-use compiler::testing::{Draft, NOWHERE, Rng};
+use wmc_compiler::grad::gradients;
+use wmc_compiler::interp::{Array, Clock, run};
+use wmc_compiler::ir::{Axis, AxisId, Composite, Direction, Graph, Op, Program, Scan, Unary, ValueId};
+use wmc_compiler::testing::{Draft, NOWHERE, Rng};
 
 use super::{check_orders, differentiated, moving};
 

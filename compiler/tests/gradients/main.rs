@@ -8,11 +8,11 @@ mod scans;
 
 use std::collections::BTreeMap;
 
-use compiler::grad::gradients;
-use compiler::interp::{Array, Clock, run};
-use compiler::ir::verify::verify;
-use compiler::ir::{Input, Op, Output, Program, Role, ValueId};
-use compiler::testing::{NOWHERE, Rng, check_gradient};
+use wmc_compiler::grad::gradients;
+use wmc_compiler::interp::{Array, Clock, run};
+use wmc_compiler::ir::verify::verify;
+use wmc_compiler::ir::{Input, Op, Output, Program, Role, ValueId};
+use wmc_compiler::testing::{NOWHERE, Rng, check_gradient};
 
 /// The inputs that gradients are taken by.
 fn moving(program: &Program) -> Vec<usize> {

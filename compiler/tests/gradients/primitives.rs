@@ -1,8 +1,8 @@
 //! One case for each primitive and composite: first, second and third order.
 
-use compiler::interp::Array;
-use compiler::ir::{AxisId, Composite, Noise, Program, Reduction, Role, Unary, ValueId};
-use compiler::testing::{Draft, NOWHERE, Rng};
+use wmc_compiler::interp::Array;
+use wmc_compiler::ir::{AxisId, Composite, Noise, Program, Reduction, Role, Unary, ValueId};
+use wmc_compiler::testing::{Draft, NOWHERE, Rng};
 
 use super::check_orders;
 
@@ -120,11 +120,11 @@ fn bodies_of_composites() {
         agrees(|case| {
             let one = case.draft.graph.constant(1.0, NOWHERE);
             let moved = case.draft.graph.sub(case.x, one, NOWHERE);
-            compiler::composite::body(f, &mut case.draft.graph, moved, NOWHERE)
+            wmc_compiler::composite::body(f, &mut case.draft.graph, moved, NOWHERE)
         });
     }
     for f in [Composite::Softmax, Composite::LogSoftmax, Composite::LogSumExp] {
-        agrees(|case| compiler::composite::body(f(case.b), &mut case.draft.graph, case.x, NOWHERE));
+        agrees(|case| wmc_compiler::composite::body(f(case.b), &mut case.draft.graph, case.x, NOWHERE));
     }
 }
 

@@ -1,6 +1,6 @@
-//! Random programs: see `compiler::testing::random_program`.
+//! Random programs: see `wmc_compiler::testing::random_program`.
 
-use compiler::testing::random_scalar_program;
+use wmc_compiler::testing::random_scalar_program;
 
 use super::{check, check_orders};
 

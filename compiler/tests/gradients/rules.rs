@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use compiler::grad::gradients;
-use compiler::interp::{Clock, run};
-use compiler::ir::{Composite, Reduction, ValueId};
-use compiler::testing::{Draft, NOWHERE};
+use wmc_compiler::grad::gradients;
+use wmc_compiler::interp::{Clock, run};
+use wmc_compiler::ir::{Composite, Reduction, ValueId};
+use wmc_compiler::testing::{Draft, NOWHERE};
 
 /// The derivative of the sum of a value by an input that is a list of numbers.
 fn derivative(numbers: &[f64], make: impl FnOnce(&mut Draft, ValueId) -> ValueId) -> Vec<f64> {
@@ -50,7 +50,7 @@ fn composites_at_zero() {
     ];
     for (f, slope) in composites {
         assert_eq!(derivative(&[0.0, -0.0], |d, x| d.graph.composite(f, x, NOWHERE)), [slope, slope], "{}", f.name());
-        let body = derivative(&[0.0, -0.0], |d, x| compiler::composite::body(f, &mut d.graph, x, NOWHERE));
+        let body = derivative(&[0.0, -0.0], |d, x| wmc_compiler::composite::body(f, &mut d.graph, x, NOWHERE));
         assert_eq!(body, [slope, slope], "body of {}", f.name());
     }
 }
@@ -62,7 +62,7 @@ fn composites_far_out() {
         let far = [-1e4, -800.0, 800.0, 1e4];
         let expected = if f == Composite::Softplus { [0.0, 0.0, 1.0, 1.0] } else { [0.0; 4] };
         assert_eq!(derivative(&far, |d, x| d.graph.composite(f, x, NOWHERE)), expected, "{}", f.name());
-        let body = derivative(&far, |d, x| compiler::composite::body(f, &mut d.graph, x, NOWHERE));
+        let body = derivative(&far, |d, x| wmc_compiler::composite::body(f, &mut d.graph, x, NOWHERE));
         assert_eq!(body, expected, "body of {}", f.name());
     }
 }

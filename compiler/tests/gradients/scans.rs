@@ -1,8 +1,8 @@
 //! Scans: a small recurrent network in both directions, with resets; several carries; scans in scans; no steps.
 
-use compiler::interp::Array;
-use compiler::ir::{Composite, Direction, Graph, Op, Program, Role, Scan, Unary};
-use compiler::testing::{Draft, NOWHERE, Rng};
+use wmc_compiler::interp::Array;
+use wmc_compiler::ir::{Composite, Direction, Graph, Op, Program, Role, Scan, Unary};
+use wmc_compiler::testing::{Draft, NOWHERE, Rng};
 
 use super::{check, check_orders};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use compiler::interp::{Array, Clock, run};
-use compiler::ir::Program;
+use wmc_compiler::interp::{Array, Clock, run};
+use wmc_compiler::ir::Program;
 
 /// How far results may be apart, in proportion to the largest entry.
 const BOUND: f64 = 1e-9;

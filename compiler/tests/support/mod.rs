@@ -6,11 +6,11 @@ pub(crate) mod orders;
 
 use std::path::{Path, PathBuf};
 
-use compiler::ir::Role;
-use compiler::random::Stream;
-use compiler::run::{Call, Tensor, Tensors};
 use dsl::hir::Model;
 use safetensors::{Dtype, SafeTensors};
+use wmc_compiler::ir::Role;
+use wmc_compiler::random::Stream;
+use wmc_compiler::run::{Call, Tensor, Tensors};
 
 /// A path from the root of the project.
 pub(crate) fn project(path: &str) -> PathBuf {
@@ -77,7 +77,7 @@ pub(crate) fn model(path: &Path, dims: &[(&str, u64)]) -> Model {
 
 /// Made-up values for everything that must be given: data and records. Flags hold now and then, actions stay in range.
 pub(crate) fn made_up(model: &Model, call: &Call) -> Tensors {
-    let program = compiler::run::program(model, call, &Tensors::new()).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    let program = wmc_compiler::run::program(model, call, &Tensors::new()).unwrap_or_else(|e| panic!("{}: {e}", model.name));
     let flags: Vec<String> =
         model.inputs.iter().filter(|i| i.dtype == dsl::hir::Dtype::Bool).map(|i| format!("data.{}", i.name)).collect();
     let given = program.inputs.iter().filter(|i| matches!(i.role, Role::Data | Role::Record));

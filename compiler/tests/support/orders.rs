@@ -1,13 +1,13 @@
 //! Gradients of small models against central differences in double precision.
 
-use compiler::run::{Call, Tensor, Tensors, call, initial};
 use dsl::hir::Model;
+use wmc_compiler::run::{Call, Tensor, Tensors, call, initial};
 
 use super::made_up;
 
 /// A training step in double precision that gives out all equations and gradients.
 pub(crate) const DOUBLE: Call = Call {
-    entry: compiler::lower::Entry::TrainStep,
+    entry: wmc_compiler::lower::Entry::TrainStep,
     observe: true,
     double: true,
     seed: 3,

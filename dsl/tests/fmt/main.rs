@@ -4,10 +4,10 @@ mod generate;
 
 use std::path::{Path, PathBuf};
 
-use dsl::fmt::format;
-use dsl::lex::{self, Kind};
-use dsl::{ast, parse, source};
 use generate::{Hand, Rng, damage, program};
+use wmc_dsl::fmt::format;
+use wmc_dsl::lex::{self, Kind};
+use wmc_dsl::{ast, parse, source};
 
 /// All `.wm` texts of the project.
 fn files() -> Vec<(PathBuf, String)> {

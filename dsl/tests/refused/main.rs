@@ -1,8 +1,8 @@
 //! Models that used to check clean and then failed in the compiler or trained nonsense. Each is refused at `check`, with a
 //! code and a place; the mended text beside it checks.
 
-use dsl::diagnostics::{TINY, render};
-use dsl::{Checked, MapLoader, Options, check};
+use wmc_dsl::diagnostics::{TINY, render};
+use wmc_dsl::{Checked, MapLoader, Options, check};
 
 fn run(text: &str, options: &Options) -> Checked {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/");

@@ -3,16 +3,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use dsl::diagnostics::{Code, Diagnostic, render};
-use dsl::folders::{Folders, read_text};
-use dsl::{Checked, LoadError, Loader, MapLoader, NoLoader, Options};
+use wmc_dsl::diagnostics::{Code, Diagnostic, render};
+use wmc_dsl::folders::{Folders, read_text};
+use wmc_dsl::{Checked, LoadError, Loader, MapLoader, NoLoader, Options};
 
 use crate::{LIMIT, cpu_time, on_small_stack};
 
 fn check_with(text: &str, loader: &(dyn Loader + Sync)) -> Checked {
     let (checked, time) = on_small_stack(|| {
         let start = cpu_time();
-        let checked = dsl::check("case.wm", text, loader, &Options::default());
+        let checked = wmc_dsl::check("case.wm", text, loader, &Options::default());
         for d in &checked.diagnostics {
             render(&checked.sources, d, false);
         }
@@ -87,7 +87,7 @@ fn two_megabytes_of_the_same() {
         let all = piece.repeat(((2 << 20) - 100) / piece.len());
         assert!(check(&all).has_errors(), "{piece:?}");
         assert!(check(&format!("model M {{\n{all}\n}}")).has_errors(), "{piece:?} in a model");
-        dsl::fmt::format(&all);
+        wmc_dsl::fmt::format(&all);
     }
 }
 
@@ -253,7 +253,7 @@ fn bytes_that_are_no_text() {
         let Err(LoadError::NotUtf8 { .. }) = read_text(&path, "bad.wm") else { panic!("{bytes:?}") };
         let mut folders = Folders::default();
         folders.add(&folder, "given").unwrap();
-        let checked = dsl::check("case.wm", &format!("use {module}"), &folders, &Options::default());
+        let checked = wmc_dsl::check("case.wm", &format!("use {module}"), &folders, &Options::default());
         assert!(checked.diagnostics.iter().any(|d| d.code == Code::NotUtf8), "{:?}", checked.diagnostics);
     }
 }
@@ -277,8 +277,8 @@ fn imports_in_a_circle() {
 fn imports_without_end() {
     struct Endless;
     impl Loader for Endless {
-        fn load(&self, module: &str) -> Result<dsl::Loaded, LoadError> {
-            Ok(dsl::Loaded { name: format!("{module}.wm"), text: format!("use {module}x") })
+        fn load(&self, module: &str) -> Result<wmc_dsl::Loaded, LoadError> {
+            Ok(wmc_dsl::Loaded { name: format!("{module}.wm"), text: format!("use {module}x") })
         }
     }
     assert!(check_with("use a", &Endless).has_errors());
@@ -304,7 +304,7 @@ fn use_stays_in_the_given_folders() {
         "\"../outside/secret\"",
         "./secret",
     ] {
-        let checked = dsl::check("case.wm", &format!("use {path}\n"), &folders, &Options::default());
+        let checked = wmc_dsl::check("case.wm", &format!("use {path}\n"), &folders, &Options::default());
         assert!(checked.has_errors(), "{path}");
     }
     for module in ["../outside/secret", "..", ".", "", "/etc/passwd", "inner/hidden", "a\0b"] {
@@ -325,7 +325,7 @@ fn links_do_not_lead_out() {
     let mut folders = Folders::default();
     folders.add(&given, "given").unwrap();
     for (module, code) in [("leak", Code::ImportOutside), ("endless", Code::ImportOutside), ("loop", Code::ImportNotFound)] {
-        let checked = dsl::check("case.wm", &format!("use {module}"), &folders, &Options::default());
+        let checked = wmc_dsl::check("case.wm", &format!("use {module}"), &folders, &Options::default());
         assert!(checked.diagnostics.iter().any(|d| d.code == code), "{module}: {:?}", checked.diagnostics);
     }
 }

@@ -18,11 +18,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use dsl::diagnostics::{json, render};
-use dsl::source::{FileId, Sources};
-use dsl::{MapLoader, Options};
 use mutate::Corpus;
 use processor::cpu_time;
+use wmc_dsl::diagnostics::{json, render};
+use wmc_dsl::source::{FileId, Sources};
+use wmc_dsl::{MapLoader, Options};
 
 /// `ROBUST_INPUTS` asks for another number.
 const INPUTS: u64 = 200_000;
@@ -107,7 +107,7 @@ fn timed(corpus: &Corpus, number: u64) -> Result<(Duration, [bool; 4]), String> 
 fn run(corpus: &Corpus, number: u64, text: &str) -> [bool; 4] {
     let mut sources = Sources::default();
     let file = sources.add("damaged.wm", text, false);
-    let (_, diagnostics) = dsl::parse::parse(file, text);
+    let (_, diagnostics) = wmc_dsl::parse::parse(file, text);
     let reads = diagnostics.is_empty();
     for d in diagnostics.iter().filter(|_| !number.is_multiple_of(4)) {
         json(&sources, d);
@@ -120,18 +120,18 @@ fn run(corpus: &Corpus, number: u64, text: &str) -> [bool; 4] {
             loader.0.insert("itself".into(), text.into());
             loader.0.insert("other".into(), format!("use itself\nuse tasks::dmc\n{}", corpus.input(number ^ 1)));
             let dims = if number.is_multiple_of(3) { vec![("O".to_string(), 5), ("A".to_string(), 2)] } else { Vec::new() };
-            let checked = dsl::check("damaged.wm", text, &loader, &Options { dims, ..Options::default() });
+            let checked = wmc_dsl::check("damaged.wm", text, &loader, &Options { dims, ..Options::default() });
             for d in &checked.diagnostics {
                 render(&checked.sources, d, number.is_multiple_of(5));
             }
             [true, true, !checked.models.is_empty(), false]
         }
         1 => {
-            let once = dsl::fmt::format(text);
-            let reads_again = dsl::parse::parse(FileId(0), &once).1.is_empty();
+            let once = wmc_dsl::fmt::format(text);
+            let reads_again = wmc_dsl::parse::parse(FileId(0), &once).1.is_empty();
             assert!(!reads || reads_again, "what was formatted can no longer be read:\n{once}");
             if reads {
-                assert_eq!(dsl::fmt::format(&once), once, "formatting twice is not formatting once");
+                assert_eq!(wmc_dsl::fmt::format(&once), once, "formatting twice is not formatting once");
             }
             [true, false, false, true]
         }

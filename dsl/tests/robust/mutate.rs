@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dsl::lex::{self, Kind, Token};
+use wmc_dsl::lex::{self, Kind, Token};
 
 use crate::generate::{self, Hand, Rng};
 

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use dsl::diagnostics::{Code, Diagnostic};
-use dsl::folders::Folders;
-use dsl::source::{FileId, Sources, Span as Bytes};
-use dsl::{Checked, LoadError, Loader};
 use proc_macro2::{Span, TokenStream};
 use syn::parse::Parser;
+use wmc_dsl::diagnostics::{Code, Diagnostic};
+use wmc_dsl::folders::Folders;
+use wmc_dsl::source::{FileId, Sources, Span as Bytes};
+use wmc_dsl::{Checked, LoadError, Loader};
 
 use crate::emit::{self, Embedded};
 use crate::{include, inline, print, report};
@@ -121,7 +121,7 @@ fn an_included_file_is_told_with_its_lines() {
 fn files_that_cannot_be_read_are_told() {
     let folder = Temporary::new("unreadable");
     folder.write("latin.wm", b"model A { // caf\xe9\n}");
-    folder.write("large.wm", vec![b' '; dsl::parse::MAX_BYTES + 1]);
+    folder.write("large.wm", vec![b' '; wmc_dsl::parse::MAX_BYTES + 1]);
     let first = |path: &str| errors(included(path, &folder.0)).swap_remove(0);
     assert!(first("missing.wm").starts_with("there is no file `missing.wm`\n"));
     assert!(
@@ -190,13 +190,13 @@ fn a_model_becomes_a_module() {
     folder.write("tasks.wm", TASKS);
     let mut loader = Folders::default();
     loader.add(&folder.0, "").unwrap();
-    let mut models = dsl::check("tiny.wm", TINY, &loader, &dsl::Options::default()).models;
+    let mut models = wmc_dsl::check("tiny.wm", TINY, &loader, &wmc_dsl::Options::default()).models;
     let model = models.first_mut().expect("a checked model");
     model.params.clear();
     let axis = model.dims.iter().find(|d| d.name == "Q").expect("a dim").axis;
     for path in ["core.0.weight", "core_0.weight"] {
-        let (axes, init) = (vec![axis], dsl::hir::ExprId(0));
-        model.params.push(dsl::hir::Param { path: path.to_string(), axes, init, module: 0, span: Bytes::default() });
+        let (axes, init) = (vec![axis], wmc_dsl::hir::ExprId(0));
+        model.params.push(wmc_dsl::hir::Param { path: path.to_string(), axes, init, module: 0, span: Bytes::default() });
     }
     let embedded = Embedded { name: "tiny.wm", text: TINY, imports: &Default::default() };
     let module = emit::modules(&models, embedded, |_| Span::call_site()).to_string();

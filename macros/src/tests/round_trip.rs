@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use dsl::Options;
-use dsl::diagnostics::Diagnostic;
-use dsl::folders::Folders;
-use dsl::parse::parse;
-use dsl::source::FileId;
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use wmc_dsl::Options;
+use wmc_dsl::diagnostics::Diagnostic;
+use wmc_dsl::folders::Folders;
+use wmc_dsl::parse::parse;
+use wmc_dsl::source::FileId;
 
 use crate::print::{Printed, print};
 
@@ -80,7 +80,7 @@ fn a_file_and_its_tokens_are_one_model() {
         let mut folders = Folders::default();
         let own = Path::new(&name).parent().unwrap();
         folders.add(own, "").and_then(|()| folders.add_above(own)).unwrap();
-        let check = |text: &str| dsl::check("model.wm", text, &folders, &Options::default());
+        let check = |text: &str| wmc_dsl::check("model.wm", text, &folders, &Options::default());
         let (file, inline) = (check(&text), check(&print(tokens(&text)).text));
         assert!(file.diagnostics.is_empty() && inline.diagnostics.is_empty(), "{name}");
         assert_eq!(file.models.len(), inline.models.len());
@@ -185,7 +185,7 @@ fn place(printed: &Printed, diagnostic: &Diagnostic) -> Span {
 #[test]
 fn a_missing_token_has_a_place() {
     let (_, text) = texts().into_iter().find(|(name, _)| name.ends_with("hamworld_s6.wm")).unwrap();
-    let found = dsl::lex::tokens(&text);
+    let found = wmc_dsl::lex::tokens(&text);
     for token in found.iter().step_by(23) {
         let broken = format!("{}{}", &text[..token.lo], &text[token.hi..]);
         let Ok(tokens) = broken.parse::<TokenStream>() else {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use runtime::train::Config;
+use wmc_runtime::train::Config;
 
 pub(crate) const STARTER: &str = include_str!("../../../src/starter.wm");
 

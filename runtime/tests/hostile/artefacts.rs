@@ -9,11 +9,11 @@ use compiler::kernel::fuse::Level;
 use compiler::kernel::verify::operations;
 use compiler::lower::Entry;
 use compiler::testing::Rng;
-use runtime::checkpoint;
-use runtime::policy::Policy;
-use runtime::program::Compute;
-use runtime::train::Trainer;
 use serde_json::Value;
+use wmc_runtime::checkpoint;
+use wmc_runtime::policy::Policy;
+use wmc_runtime::program::Compute;
+use wmc_runtime::train::Trainer;
 
 use crate::campaign::{Ended, Runner};
 use crate::kernels::{WORK, odd};

@@ -1,6 +1,6 @@
 //! Models written by hand: faults that were found once, and one model with a bit of everything.
 
-use oracle::compare::{Outcome, compare};
+use wmc_oracle::compare::{Outcome, compare};
 
 /// A small model around some members and what acts.
 fn model(algorithm: &str, members: &str, act: &str) -> String {

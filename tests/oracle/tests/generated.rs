@@ -3,10 +3,10 @@
 //! `ORACLE_SEED=7` prints the model of one seed and its outcome, with `ORACLE_SHRINK=1` made small first; `ORACLE_FILE=x.wm`
 //! does the same for a text. `ORACLE_MODELS` and `ORACLE_FROM` choose other seeds.
 
-use oracle::compare::{Outcome, compare};
-use oracle::constructs::WANTED;
-use oracle::run::{Tally, run};
-use oracle::shrink::shrink;
+use wmc_oracle::compare::{Outcome, compare};
+use wmc_oracle::constructs::WANTED;
+use wmc_oracle::run::{Tally, run};
+use wmc_oracle::shrink::shrink;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -20,7 +20,7 @@ fn one() -> bool {
         return false;
     }
     let seed = seed.unwrap_or(1);
-    let mut text = given.unwrap_or_else(|| oracle::generate::model(seed));
+    let mut text = given.unwrap_or_else(|| wmc_oracle::generate::model(seed));
     if number("ORACLE_SHRINK").is_some() {
         text = shrink(&text, seed, 3000);
     }

@@ -1,6 +1,6 @@
 //! E0203: the caret covers the sum; sizes agree, axes do not.
 
-macros::world_model! {
+wmc_macros::world_model! {
     use_from = "models";
     use tiny::Tiny
     model Wrong extends Tiny {

@@ -1,6 +1,6 @@
 //! Tokens of Rust that the language does not have.
 
-macros::world_model! {
+wmc_macros::world_model! {
     model Tiny {
         dim Q = 8;
         x[t] = a | b

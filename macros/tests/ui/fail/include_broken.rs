@@ -1,5 +1,5 @@
 //! Errors of a file are shown at its path, each with its own lines.
 
-macros::include_model!("models/broken.wm");
+wmc_macros::include_model!("models/broken.wm");
 
 fn main() {}

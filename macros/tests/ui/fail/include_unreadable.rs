@@ -1,6 +1,6 @@
-macros::include_model!("models/missing.wm");
-macros::include_model!("models/latin.wm");
-macros::include_model!("models");
-macros::include_model!(tiny);
+wmc_macros::include_model!("models/missing.wm");
+wmc_macros::include_model!("models/latin.wm");
+wmc_macros::include_model!("models");
+wmc_macros::include_model!(tiny);
 
 fn main() {}

@@ -1,6 +1,6 @@
 //! E0106: without `use_from` there is nothing to use.
 
-macros::world_model! {
+wmc_macros::world_model! {
     use tiny::Tiny
     model Wrong extends Tiny {
     }

@@ -1,6 +1,6 @@
 //! E0301: a read past the end.
 
-macros::world_model! {
+wmc_macros::world_model! {
     use_from = "models";
     use tiny::Tiny
     model Wrong extends Tiny {

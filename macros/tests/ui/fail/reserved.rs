@@ -1,4 +1,4 @@
-macros::world_model! {
+wmc_macros::world_model! {
     model Tiny {
         latent loss { q: [Q] }
     }

@@ -1,6 +1,6 @@
 //! The caret stands at the token that is wrong, and one mistake does not hide the next.
 
-macros::world_model! {
+wmc_macros::world_model! {
     model Tiny {
         dim Q = = 8
         latent z { q: [Q] }

@@ -1,6 +1,6 @@
 //! Two errors in one model: an unknown name, and axes that do not line up.
 
-macros::world_model! {
+wmc_macros::world_model! {
     use_from = "models";
     use tiny::Tiny
     model Wrong extends Tiny {

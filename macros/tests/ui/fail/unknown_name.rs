@@ -1,6 +1,6 @@
 //! E0201: the caret stands under `stepp`, and the help names `step`.
 
-macros::world_model! {
+wmc_macros::world_model! {
     use_from = "models";
     use tiny::Tiny
     model Wrong extends Tiny {

@@ -1,7 +1,7 @@
 //! W0301 and W0302 as deprecated constants, made errors here: no loss reaches `lost`, nothing reads `K`.
 #![deny(deprecated)]
 
-macros::world_model! {
+wmc_macros::world_model! {
     use_from = "models";
     use tiny::Tiny
     model Wrong extends Tiny {

@@ -2,7 +2,7 @@
 #![deny(warnings)]
 
 mod inner {
-    macros::include_model!("models/tiny.wm");
+    wmc_macros::include_model!("models/tiny.wm");
 }
 
 fn main() {

@@ -1,7 +1,7 @@
 //! A model in place, with a file that it uses, doc comments and all kinds of numbers.
 #![deny(warnings, missing_docs)]
 
-macros::world_model! {
+wmc_macros::world_model! {
     use_from = "models";
 
     use tasks::mine

@@ -2,7 +2,7 @@
 
 macro_rules! scaled {
     ($name:ident, $size:expr, $weight:expr) => {
-        macros::world_model! {
+        wmc_macros::world_model! {
             use_from = "models";
             use tiny::Tiny
             model $name extends Tiny {
