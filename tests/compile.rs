@@ -103,6 +103,7 @@ fn what_cannot_be_compiled() {
     says(&folder.compile(&["-o", "starter.wm/x"], 2).stderr, &["cannot write", "-o"]);
     says(&folder.compile(&["--entry", "record"], 2).stderr, &["has no record"]);
     if cfg!(feature = "emit") {
+        says(&folder.compile(&["--emit", "cuda"], 2).stderr, &["no target has a text `cuda`", "add `--target cuda:sm_86`"]);
         says(&folder.compile(&["--target", "all", "--entry", "plan", "--emit", "all"], 0).stdout, &["cuda:sm_86", "vulkan"]);
         says(&folder.compile(&["--target", "cuda:sm_86:tf32", "--entry", "plan"], 0).stdout, &["cuda:sm_86:tf32"]);
         let texts = fs::read_dir(folder.path("starter-pendulum_swingup.plan")).unwrap().flatten();
@@ -111,6 +112,8 @@ fn what_cannot_be_compiled() {
     } else {
         let refused = folder.compile(&["--target", "cuda:sm_86"], 2);
         says(&refused.stderr, &["compiles for the processor alone", "cargo build --release --features emit"]);
+        let refused = folder.compile(&["--emit", "cuda"], 2);
+        says(&refused.stderr, &["it has no text `cuda`", "--features emit", "--target cuda:sm_86"]);
     }
 }
 

@@ -78,6 +78,7 @@ fn random_programs() {
             processors: 1 + seed as usize % 40,
             shared_bytes: if seed % 3 == 0 { 9 << 10 } else { 48 << 10 },
             units: 64,
+            cubes: 1 << 16,
             plane: if seed % 2 == 0 { 32 } else { 1 },
             precision: Precision::F32,
             sums: if seed % 5 == 1 { Sums::Atomic } else { Sums::Ordered },

@@ -8,10 +8,34 @@ use crate::cli::{Emit, Target};
 /// What to do about it.
 pub(super) const BUILD: &str = "build it with `cargo build --release --features emit`";
 
+/// Whether this build has texts for devices.
+pub(super) const EMITS: bool = cfg!(feature = "emit");
+
 /// Why this build cannot compile for a target.
 pub(super) fn missing(target: Target) -> Option<String> {
-    let can = cfg!(feature = "emit") || target == Target::Cpu;
-    (!can).then(|| format!("this build of wmc compiles for the processor alone, not for `{target}`"))
+    refused(&[target], &[], EMITS).map(|(told, _)| told)
+}
+
+/// Why texts for targets cannot be made, and what to do about it. `emits` is a build that has texts for devices.
+pub(super) fn refused(targets: &[Target], texts: &[Emit], emits: bool) -> Option<(String, String)> {
+    if let Some(target) = targets.iter().find(|target| !emits && **target != Target::Cpu) {
+        return Some((format!("this build of wmc compiles for the processor alone, not for `{target}`"), BUILD.into()));
+    }
+    let cuda = targets.iter().any(|target| matches!(target, Target::Cuda(..)));
+    let wanting = texts.iter().find_map(|text| match text {
+        Emit::Cuda if !cuda => Some(("cuda", "cuda:sm_86")),
+        Emit::Ptx if !cuda => Some(("ptx", "cuda:sm_86")),
+        Emit::Wgsl if !targets.contains(&Target::Vulkan) => Some(("wgsl", "vulkan")),
+        _ => None,
+    });
+    let (text, target) = wanting?;
+    Some(match emits {
+        true => (format!("no target has a text `{text}`"), format!("add `--target {target}`")),
+        false => {
+            let told = format!("this build of wmc compiles for the processor alone: it has no text `{text}`");
+            (told, format!("{BUILD}, and add `--target {target}`"))
+        }
+    })
 }
 
 /// An entry point as text for a device; none for the processor, which runs tile programs as they are.
@@ -70,4 +94,25 @@ pub(super) fn assembled(emitted: &Emitted) -> Result<Option<Vec<Assembled>>, Str
 #[cfg(not(feature = "emit"))]
 pub(super) fn assembled(_: &Emitted) -> Result<Option<Vec<Assembled>>, String> {
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_a_build_or_a_target_does_not_have() {
+        let cuda = Target::Cuda(86, cube::Numerics::default());
+        let cpu_alone = refused(&[Target::Cpu], &[Emit::Kernels, Emit::Cuda], false);
+        let (told, fix) = cpu_alone.expect("a build without CUDA text");
+        assert!(told.contains("no text `cuda`") && fix.contains("--features emit") && fix.contains("--target cuda:sm_86"));
+        let (told, fix) = refused(&[cuda], &[], false).expect("a build without CUDA text");
+        assert!(told.contains("not for `cuda:sm_86`") && fix.contains("--features emit"));
+        let (told, fix) = refused(&[Target::Vulkan], &[Emit::Ptx], true).expect("no CUDA target");
+        assert!(told.contains("`ptx`") && fix == "add `--target cuda:sm_86`");
+        let (told, fix) = refused(&[cuda], &[Emit::Wgsl], true).expect("no Vulkan target");
+        assert!(told.contains("`wgsl`") && fix == "add `--target vulkan`");
+        assert_eq!(refused(&[Target::Cpu], &[Emit::Ir, Emit::All], false), None);
+        assert_eq!(refused(&[Target::Cpu, cuda], &[Emit::Cuda, Emit::Ptx, Emit::All], true), None);
+    }
 }

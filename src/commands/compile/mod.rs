@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &Compile, out: &mut Output) -> Exit {
 fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
     let start = Instant::now();
     let targets = targets(&arguments.target);
-    if let Some(reason) = targets.iter().find_map(|t| device::missing(*t)) {
-        out.error(&reason, device::BUILD);
+    if let Some((told, fix)) = device::refused(&targets, &arguments.emit, device::EMITS) {
+        out.error(&told, &fix);
         return None;
     }
     let (checked, model) = one_model(&arguments.what.file, &arguments.what.of, out)?;

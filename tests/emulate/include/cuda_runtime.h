@@ -31,6 +31,8 @@ EMULATE_VECTORS(int, int)
 EMULATE_VECTORS(unsigned, uint)
 #undef EMULATE_VECTORS
 
+inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
+
 // As in CUDA, either argument that is a number wins over one that is not; std::min depends on the order.
 template <class A, class B> constexpr auto min(A a, B b) {
   using T = std::common_type_t<A, B>;

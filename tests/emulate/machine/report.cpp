@@ -1,6 +1,9 @@
 // What was found, each finding once, with places in the kernels' text.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <tuple>
 #include <unistd.h>
@@ -24,10 +27,18 @@ std::string line(uintptr_t site) {
   static std::map<uintptr_t, std::string> known;
   auto &text = known[site];
   if (!text.empty()) return text;
-  char command[128], answer[512] = "";
+  std::string file = "/proc/" + std::to_string(getpid()) + "/exe";
   // One less: a call's return address may belong to the next line.
-  snprintf(command, sizeof command, "addr2line -e /proc/%d/exe 0x%lx", int(getpid()), (unsigned long)(site - 1));
-  if (FILE *pipe = popen(command, "r")) {
+  uintptr_t address = site - 1;
+  // A kernel of the stand-in (standin/) is a shared object, with addresses of its own.
+  Dl_info object;
+  if (dladdr(reinterpret_cast<void *>(site), &object) && strstr(object.dli_fname, ".so")) {
+    file = object.dli_fname;
+    address -= uintptr_t(object.dli_fbase);
+  }
+  char place[32], answer[512] = "";
+  snprintf(place, sizeof place, "' 0x%lx", static_cast<unsigned long>(address));
+  if (FILE *pipe = popen(("addr2line -e '" + file + place).c_str(), "r")) {
     if (!fgets(answer, sizeof answer, pipe)) answer[0] = 0;
     pclose(pipe);
   }

@@ -3,7 +3,12 @@
 //! `include/` is the CUDA that kernels see, `machine/` what runs them: a fiber for each thread of a cube, barriers, warps. With
 //! [`Build::watched`] every access to memory is checked: bounds, races in shared and in global memory, reads of shared memory that
 //! nobody wrote. Whether the numbers are right is for the caller to say: a host program, in C++, fills the buffers, launches
-//! kernels and writes what it wants known. `include/emulate.h` shows one.
+//! kernels and writes what it wants known. `include/emulate.h` shows one. [`Standin`] is for programs that launch kernels
+//! themselves, through NVIDIA's driver.
+
+mod standin;
+
+pub use standin::Standin;
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

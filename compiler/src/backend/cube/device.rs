@@ -52,6 +52,7 @@ impl<R: Runtime> Device<R> {
             processors: hardware.num_streaming_multiprocessors.map_or(32, |n| n as usize),
             shared_bytes: hardware.max_shared_memory_size,
             units: hardware.max_units_per_cube.min(256),
+            cubes: hardware.max_cube_count.0 as usize,
             plane: plane_width(&self.client),
             precision: self.numerics.precision,
             sums: self.numerics.sums,

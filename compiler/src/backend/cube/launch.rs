@@ -27,9 +27,6 @@ pub enum EmitError {
     Text { launch: String, message: String },
 }
 
-/// Cubes along an axis that every device takes.
-const MOST_CUBES: usize = 65535;
-
 /// A program as text for a device.
 pub fn emit(program: &Program, target: Target, limits: &Limits, resident: &Resident) -> Result<Emitted, EmitError> {
     let planned = Planned::new(program, limits, resident)?;
@@ -368,7 +365,7 @@ impl Planner<'_> {
     fn launched(&mut self, launch: Launch) -> Result<Vec<Action>, EmitError> {
         match launch.cubes() {
             0 => Ok(Vec::new()),
-            cubes if cubes > MOST_CUBES => Err(EmitError::Cubes { launch: launch.name, cubes, most: MOST_CUBES }),
+            cubes if cubes > self.limits.cubes => Err(EmitError::Cubes { launch: launch.name, cubes, most: self.limits.cubes }),
             _ => {
                 self.launches.push(launch);
                 Ok(vec![Action::Launch(self.launches.len() - 1)])

@@ -17,6 +17,8 @@ pub struct Limits {
     pub shared_bytes: usize,
     /// Units of a cube.
     pub units: u32,
+    /// Cubes of a launch. They lie along the first axis, where CUDA takes more than along the others.
+    pub cubes: usize,
     /// Neighbouring units that hand numbers to each other without shared memory (a warp); 1 where that is not known.
     pub plane: u32,
     /// How products are to be multiplied there.
@@ -44,13 +46,13 @@ impl Limits {
             _ => (40, 48),
         };
         let Numerics { precision, sums } = Numerics::default();
-        Limits { processors, shared_bytes: kilobytes << 10, units: 256, plane: 32, precision, sums }
+        Limits { processors, shared_bytes: kilobytes << 10, units: 256, cubes: i32::MAX as usize, plane: 32, precision, sums }
     }
 
     /// What every device of WebGPU's native implementations has; how wide its planes are, each says for itself.
     pub fn wgsl() -> Limits {
         let Numerics { precision, sums } = Numerics::default();
-        Limits { processors: 32, shared_bytes: 32 << 10, units: 256, plane: 1, precision, sums }
+        Limits { processors: 32, shared_bytes: 32 << 10, units: 256, cubes: 65535, plane: 1, precision, sums }
     }
 }
 
