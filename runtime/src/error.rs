@@ -11,6 +11,7 @@ use compiler::run::CallError;
 use crate::tasks::TaskError;
 
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -39,6 +40,8 @@ pub enum Error {
     NoTask,
     #[error("there is no task `{name}` in the model; there are {known}")]
     UnknownTask { name: String, known: String },
+    #[error("`{task}` is a world of the program that trained in it, and this program has no such world")]
+    NoWorld { task: String },
     #[error("there is no setting `{name}`; there are {known}")]
     Setting { name: String, known: String },
     #[error("the setting `{name}` is `{found}` and should be {wanted}")]

@@ -219,8 +219,7 @@ impl Run {
         folders.add(&folder.join("model"), folder.join("model")).map_err(|e| Error::file(folder.join("model"), e))?;
         let (task, model) = (Some(identity.task.clone()), Some(identity.model.clone()));
         let mut options = dsl::Options { dims: identity.dims.clone(), task, protocol: identity.protocol.clone(), model };
-        let described = described::path(&identity.task);
-        if described.is_some() {
+        if Config::is_outside(&identity.task) {
             (options.task, options.protocol) = (None, None);
         }
         let mut checked = dsl::check(&identity.file, &text, &folders, &options);
@@ -232,7 +231,7 @@ impl Run {
             return Err(no_run(format!("there is no model `{}` in it", identity.model)));
         }
         let mut others: Vec<String> = folders.into_imports().into_values().map(|import| import.text).collect();
-        if let Some(path) = described {
+        if let Some(path) = described::path(&identity.task) {
             others.extend(described::texts(&identity.task, path)?);
         }
         let fingerprint = fingerprint(&identity.model, &identity.task, &identity.dims, text, others.into_iter());

@@ -33,20 +33,26 @@ pub use perturb::Perturbation;
 /// Sizes of a task. Actions lie in -1..1 along each of their entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
+    /// What messages and run folders call it.
     pub name: String,
+    /// Numbers of an observation.
     pub observation: usize,
+    /// Numbers of an action.
     pub action: usize,
 }
 
 /// What a control step leads to, besides the new state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
+    /// Of this control step.
     pub reward: f64,
     /// The episode is over for good: nothing comes after it. A time limit is no such end.
     pub terminal: bool,
 }
 
+/// What is wrong with a task.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TaskError {
     #[error("there is no task `{name}`; there are {known}")]
     Unknown { name: String, known: String },
@@ -72,10 +78,49 @@ pub enum TaskError {
     NoStart { task: String, tries: u64 },
     #[error(transparent)]
     Mujoco(#[from] mujoco::MujocoError),
+    #[error(transparent)]
+    Own(#[from] OwnError),
+}
+
+impl TaskError {
+    /// An error of a task that is not one of ours.
+    pub fn own(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TaskError {
+        TaskError::Own(OwnError(error.into().into()))
+    }
+}
+
+/// An error that a user's own task gave. Two are equal if they are the same one.
+#[derive(Debug, Clone)]
+pub struct OwnError(std::sync::Arc<dyn std::error::Error + Send + Sync>);
+
+impl OwnError {
+    /// The error as it was given.
+    pub fn inner(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+impl PartialEq for OwnError {
+    fn eq(&self, other: &OwnError) -> bool {
+        std::sync::Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl std::fmt::Display for OwnError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for OwnError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
 }
 
 /// A world: physics and a reward.
 pub trait Task: Send + std::fmt::Debug {
+    /// Its name and sizes.
     fn spec(&self) -> &Spec;
 
     /// Starts an episode. The same seed gives the same episode.
@@ -93,8 +138,10 @@ pub trait Task: Send + std::fmt::Debug {
     /// Goes on from a saved state, to the same bits.
     fn restore(&mut self, state: &[f64]) -> Result<(), TaskError>;
 
-    /// Changes the physics, from the next [`Task::reset`] on.
-    fn perturb(&mut self, change: Perturbation) -> Result<(), TaskError>;
+    /// Changes the physics, from the next [`Task::reset`] on. A task may have none of these changes.
+    fn perturb(&mut self, change: Perturbation) -> Result<(), TaskError> {
+        Err(TaskError::Perturbation { task: self.spec().name.clone(), change: change.to_string(), why: "it knows no changes" })
+    }
 
     /// Kinetic and potential energy, where the task knows them.
     fn energy(&mut self) -> Option<f64> {

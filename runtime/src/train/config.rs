@@ -53,10 +53,14 @@ impl Config {
     const TRAIN: [&str; 7] = ["steps", "seed_steps", "every", "updates", "eval_every", "eval_episodes", "ood_episodes"];
     const TASK: [&str; 9] = ["repeat", "length", "control_steps", "limit", "reward", "reward_scale", "delay", "mask", "physics"];
 
+    /// How the task of a program's own world is called: this, and the world's name.
+    const WORLD: &str = "own:";
+
     /// Training of a model whose sizes are those of its task.
     pub fn new(model: Model, task: &str, seed: u64) -> Result<Config, Error> {
         let (protocol, environment) = match described::path(task) {
             Some(path) => (Config::OWN.to_string(), described::settings(task, path)?),
+            None if task.starts_with(Config::WORLD) => (Config::OWN.to_string(), Settings::default()),
             None => {
                 let task = task_of(&model, Some(task))?;
                 (task.protocol.clone(), Settings::of(task)?)
@@ -64,6 +68,16 @@ impl Config {
         };
         let train = model.settings.clone();
         Ok(Config { task: task.to_string(), protocol, environment, train, seed, compute: Compute::default(), own: None, model })
+    }
+
+    /// Training in a world of the program's own, of this name, which the model's text need not know.
+    pub fn of_world(model: Model, name: &str, seed: u64) -> Result<Config, Error> {
+        Config::new(model, &format!("{}{name}", Config::WORLD), seed)
+    }
+
+    /// Whether a task is none that the model's text or this crate knows: a world of a program's own, or a description in a file.
+    pub(crate) fn is_outside(task: &str) -> bool {
+        task.starts_with(Config::WORLD) || described::path(task).is_some()
     }
 
     /// `steps=2000`: changes a setting of `train` or of the task.
@@ -112,6 +126,7 @@ impl Config {
     pub fn environment(&self, seed: u64) -> Result<Environment, Error> {
         let task = match &self.own {
             Some(Own(make)) => make(),
+            None if self.task.starts_with(Config::WORLD) => return Err(Error::NoWorld { task: self.task.clone() }),
             None => suite::task(&self.task, &self.environment)?,
         };
         let layout = crate::experience::Layout::of(&self.model)?;

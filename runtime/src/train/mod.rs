@@ -2,6 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | `agent` | acts, remembers, learns; the loop is the caller's |
 //! | `config` | what to train, where, with which settings |
 //! | `trainer` | the loop: act, store, update, evaluate |
 //! | `evaluator` | episodes without exploration on environments of their own, metrics on them |
@@ -9,6 +10,7 @@
 //! | `on_policy` | updates from rollouts: recorded values, epochs, minibatches |
 //! | `snapshot` | everything a run depends on, to go on to the same bits |
 
+mod agent;
 mod config;
 mod evaluator;
 mod latency;
@@ -16,6 +18,7 @@ mod on_policy;
 mod snapshot;
 mod trainer;
 
+pub use agent::Agent;
 pub use config::{Change, Config, Own, sizes_of, task_of};
 pub use evaluator::{Evaluation, Evaluator, area};
 pub use latency::Latencies;
