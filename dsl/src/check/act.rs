@@ -42,16 +42,16 @@ impl ActBuild {
 
 impl<'a> Ctx<'a> {
     pub(super) fn elaborate_act(&mut self) -> Option<ActBuild> {
-        let Some((equations, span)) = self.members.act else {
+        let Some((equations, span)) = self.names.members.act else {
             self.missing("act", "say what the agent does: `act { train ~ pi(obs[t])  eval = pi(obs[t]).mode }`");
             return None;
         };
         // "Now" is step zero: the past is what the base cases and the carries say.
-        let now = self.new_var("t", span, Some((0, 1)));
+        let now = self.draft.new_var("t", span, Some((0, 1)));
         let env = self.model_env(span.file);
         let (mut train, mut eval) = (None, None);
         let (mut values, mut homes) = (Vec::new(), Vec::new());
-        self.targets = targets(equations.iter().map(|e| (Some(&*e.place.name.text), &e.value))).into();
+        self.gradients.targets = targets(equations.iter().map(|e| (Some(&*e.place.name.text), &e.value))).into();
         for e in equations {
             let name = &e.place.name;
             if let Some(index) = e.place.indices.first() {
@@ -76,7 +76,7 @@ impl<'a> Ctx<'a> {
             homes.resize(values.len(), e.value.span);
             env.set(&*name.text, value);
         }
-        self.targets = Names::default();
+        self.gradients.targets = Names::default();
         for (name, found) in [("train", &train), ("eval", &eval)] {
             if found.is_none() {
                 let what = if name == "train" { "while training" } else { "while evaluating" };
@@ -102,13 +102,13 @@ impl<'a> Ctx<'a> {
         }
         let e = self.as_tensor(&value, span)?;
         let want = self.action_axes();
-        if self.same_axes(self.table.axes_of(e), &want) {
+        if self.same_axes(self.draft.table.axes_of(e), &want) {
             return Some(e);
         }
         if matches!(value, Value::Zeros) {
-            return Some(self.table.broadcast(e, &want, span));
+            return Some(self.draft.table.broadcast(e, &want, span));
         }
-        let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&want));
+        let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(&want));
         self.report(Diagnostic::new(Code::ActShape, span, format!("an action has {want}")).here(format!("this has {have}")));
         None
     }
@@ -117,7 +117,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn act_state(&mut self, act: &ActBuild) -> (Vec<ActState>, Vec<FamilyId>) {
         let mut search = Search { who: "acting", timeless: self.timeless(), ..Search::default() };
         let written = act.values.iter().map(|(_, e)| *e).zip(act.homes.iter().copied());
-        let rest = [act.train, act.eval].into_iter().chain(self.act_next.iter().map(|(_, e)| *e));
+        let rest = [act.train, act.eval].into_iter().chain(self.acting.next.iter().map(|(_, e)| *e));
         let rest = rest.chain(self.systems[ACT].defs.iter().flat_map(|d| d.values.iter().copied()));
         for (root, home) in written.chain(rest.map(|e| (e, act.span))) {
             self.follow(root, (act.now, 0), false, (None, home), &mut search);
@@ -149,7 +149,7 @@ impl<'a> Ctx<'a> {
                 }
             }
         }
-        let now = self.new_var("t", Span::default(), Some((0, 1)));
+        let now = self.draft.new_var("t", Span::default(), Some((0, 1)));
         self.follow_needs(now, &mut search);
         for d in search.faults {
             self.report(d);
@@ -214,15 +214,15 @@ impl<'a> Ctx<'a> {
             if !walked.insert(e) {
                 continue;
             }
-            let span = self.shown(self.table.nodes[e.0 as usize].span, home);
-            let (value, index) = match self.table.op(e) {
+            let span = self.shown(self.draft.table.nodes[e.0 as usize].span, home);
+            let (value, index) = match self.draft.table.op(e) {
                 Op::Input { input, index } => (StateValue::Input(*input), std::slice::from_ref(index)),
                 Op::Outer { family, leaf, index } => (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice()),
                 Op::Read { family, leaf, index } if asked.is_some() => {
                     (StateValue::Family { family: *family, leaf: *leaf }, index.as_slice())
                 }
                 // Acting takes the other branch.
-                Op::Select(c, _, acting) if matches!(self.table.op(*c), Op::Training) => {
+                Op::Select(c, _, acting) if matches!(self.draft.table.op(*c), Op::Training) => {
                     open.push(*acting);
                     continue;
                 }
@@ -358,7 +358,7 @@ impl Search {
 
     fn read(&mut self, cx: &Ctx<'_>, value: StateValue, distance: i64, after: bool, (asked, because): (Span, Option<Span>)) {
         let name = match value {
-            StateValue::Input(input) => &cx.inputs[input].name,
+            StateValue::Input(input) => &cx.draft.inputs[input].name,
             StateValue::Family { family, .. } => &cx.systems[TRAIN].families[family.0 as usize].name,
         };
         if distance > 0 {
@@ -377,8 +377,8 @@ impl Search {
         }
         match value {
             StateValue::Input(input) => {
-                if cx.inputs[input].outcome && !after {
-                    let action = cx.members.action.is_some_and(|(a, _)| a.name.text == *name);
+                if cx.draft.inputs[input].outcome && !after {
+                    let action = cx.names.members.action.is_some_and(|(a, _)| a.name.text == *name);
                     let why = if action { "which is what it decides" } else { "which its action brings about" };
                     self.fault(asked, because, format!("acting would need `{name}[t]`, {why}"));
                 }

@@ -26,7 +26,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn free_of_data(&self, family: FamilyId, others: &BTreeSet<FamilyId>) -> bool {
-        self.parts_of(family).all(|e| match self.table.op(e) {
+        self.parts_of(family).all(|e| match self.draft.table.op(e) {
             Op::Input { .. } | Op::Carry(_) | Op::Draw(_) | Op::Outer { .. } | Op::Training | Op::Hole(_) => false,
             Op::Fold { batch, .. } | Op::Collect { batch, .. } => !batch,
             Op::Read { family, .. } => others.contains(family),
@@ -40,7 +40,7 @@ impl<'a> Ctx<'a> {
         let mut open: Vec<FamilyId> = families.into_iter().collect();
         while let Some(family) = open.pop() {
             for e in self.parts_of(family) {
-                if let Op::Read { family, .. } = self.table.op(e)
+                if let Op::Read { family, .. } = self.draft.table.op(e)
                     && found.insert(*family)
                 {
                     open.push(*family);
@@ -60,7 +60,7 @@ impl<'a> Ctx<'a> {
         while let Some(e) = open.pop() {
             if seen.insert(e) {
                 found.push(e);
-                self.table.op(e).operands(|x| open.push(x));
+                self.draft.table.op(e).operands(|x| open.push(x));
             }
         }
         found.into_iter()
@@ -73,8 +73,8 @@ impl<'a> Ctx<'a> {
             let home = self.systems[TRAIN].families[family.0 as usize].span;
             let mut folded: HashMap<VarId, Span> = HashMap::new();
             for e in self.parts_of(family) {
-                let span = self.shown(self.table.nodes[e.0 as usize].span, home);
-                let index = match self.table.op(e) {
+                let span = self.shown(self.draft.table.nodes[e.0 as usize].span, home);
+                let index = match self.draft.table.op(e) {
                     Op::Fold { batch: true, .. } | Op::Collect { batch: true, .. } => return Some(span),
                     Op::Fold { vars, .. } | Op::Collect { vars, .. } => {
                         folded.extend(vars.iter().map(|v| (*v, span)));
@@ -128,13 +128,13 @@ impl<'a> Ctx<'a> {
                 if !seen.insert(e) {
                     continue;
                 }
-                let op = self.table.op(e);
+                let op = self.draft.table.op(e);
                 op.operands(|x| open.push(x));
                 if let Op::Fold { vars, .. } | Op::Collect { vars, .. } = op
                     && let Some(var) = vars.iter().find(|v| looped(v))
                 {
-                    let name = self.vars[var.0 as usize].name.clone();
-                    let span = self.shown(self.table.nodes[e.0 as usize].span, home);
+                    let name = self.draft.vars[var.0 as usize].name.clone();
+                    let span = self.shown(self.draft.table.nodes[e.0 as usize].span, home);
                     self.report(
                         Diagnostic::new(
                             Code::SelfReference,
@@ -153,7 +153,7 @@ impl<'a> Ctx<'a> {
         if self.is_rollout() {
             return;
         }
-        for record in self.members.records.clone() {
+        for record in self.names.members.records.clone() {
             let name = &record.place.name;
             self.report(
                 Diagnostic::new(

@@ -23,15 +23,15 @@ impl<'a> Ctx<'a> {
         segment: Option<&'a str>,
         span: Span,
     ) -> Value<'a> {
-        let Some(path) = self.instance.as_ref().map(|i| i.path.clone()) else { return Value::Error };
-        if let (Some(i), Some(segment)) = (&mut self.instance, &segment) {
+        let Some(path) = self.place.instance.as_ref().map(|i| i.path.clone()) else { return Value::Error };
+        if let (Some(i), Some(segment)) = (&mut self.place.instance, &segment) {
             i.path = format!("{path}.{segment}");
         }
         let value = self.expand_block(block, tensors, rest, env, expected, span);
-        if let Some(i) = &mut self.instance {
+        if let Some(i) = &mut self.place.instance {
             i.path = path;
         }
-        self.held_by = segment;
+        self.place.held_by = segment;
         value
     }
 
@@ -62,7 +62,7 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let value = self.block_body(block, tensors, rest, &env.child(), expected, span);
-        self.calls.pop();
+        self.sink.calls.pop();
         value
     }
 
@@ -119,8 +119,8 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let Some(e) = self.as_tensor(&value, span) else { return Value::Error };
-        if !self.same_axes(self.table.axes_of(e), &out) {
-            let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&out));
+        if !self.same_axes(self.draft.table.axes_of(e), &out) {
+            let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(&out));
             let d = Diagnostic::new(Code::AxesMismatch, block.name.span, format!("`{name}` returns {have}"));
             self.report(match &block.out {
                 Some(shape) => d.label(shape.span, format!("but says {want}")),
@@ -130,7 +130,7 @@ impl<'a> Ctx<'a> {
         }
         let mut e = e;
         for (local, outer) in back {
-            e = self.table.split(e, local, outer, span);
+            e = self.draft.table.split(e, local, outer, span);
         }
         Value::tensor(e)
     }
@@ -150,14 +150,14 @@ impl<'a> Ctx<'a> {
         };
         let leaves = self.leaves(&value, span)?;
         let (mut e, have) = match leaves.as_slice() {
-            [one] if self.table.axes_of(*one).len() == shape.axes.len() => (*one, self.table.axes_of(*one).to_vec()),
+            [one] if self.draft.table.axes_of(*one).len() == shape.axes.len() => (*one, self.draft.table.axes_of(*one).to_vec()),
             _ if shape.axes.len() == 1 => {
-                let parts = leaves.into_iter().map(|e| (e, self.table.axes_of(e).to_vec())).collect();
+                let parts = leaves.into_iter().map(|e| (e, self.draft.table.axes_of(e).to_vec())).collect();
                 let (e, axis) = self.as_vector(parts, span);
                 (e, vec![axis])
             }
             _ => {
-                let shown = leaves.first().map(|e| self.table.having(self.table.axes_of(*e))).unwrap_or_default();
+                let shown = leaves.first().map(|e| self.draft.table.having(self.draft.table.axes_of(*e))).unwrap_or_default();
                 self.report(
                     Diagnostic::new(
                         Code::AxesMismatch,
@@ -174,7 +174,7 @@ impl<'a> Ctx<'a> {
             let local = match letters.iter().find(|(n, _, _)| *n == letter) {
                 Some((_, local, known)) if *known == outer => *local,
                 Some((_, _, known)) => {
-                    let (one, other) = (self.table.show_axis(*known), self.table.show_axis(outer));
+                    let (one, other) = (self.draft.table.show_axis(*known), self.draft.table.show_axis(outer));
                     self.report(
                         Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` uses `{letter}` for one axis, and gets two"))
                             .here(format!("{one} and {other}")),
@@ -182,14 +182,14 @@ impl<'a> Ctx<'a> {
                     return None;
                 }
                 None => {
-                    let size = self.table.size(outer).clone();
-                    let local = self.table.new_axis(letter, size);
+                    let size = self.draft.table.size(outer).clone();
+                    let local = self.draft.table.new_axis(letter, size);
                     letters.push((letter, local, outer));
                     env.set(letter, Value::Dim(local));
                     local
                 }
             };
-            e = self.table.rename(e, outer, local, span);
+            e = self.draft.table.rename(e, outer, local, span);
         }
         Some(Value::tensor(e))
     }
@@ -216,7 +216,7 @@ impl<'a> Ctx<'a> {
             && !one
             && expected.len() != shape.axes.len()
         {
-            let shown = self.table.show(expected);
+            let shown = self.draft.table.show(expected);
             self.report(
                 Diagnostic::new(
                     Code::AxesMismatch,
@@ -248,8 +248,8 @@ impl<'a> Ctx<'a> {
                             );
                             return None;
                         };
-                        let size = self.table.total(want);
-                        let local = self.table.new_axis(letter, size);
+                        let size = self.draft.table.total(want);
+                        let local = self.draft.table.new_axis(letter, size);
                         env.set(letter, Value::Dim(local));
                         (local, None)
                     }
@@ -257,9 +257,9 @@ impl<'a> Ctx<'a> {
             };
             let outer = match (want, own) {
                 (Some(want), _) => {
-                    let (have, total) = (self.table.size(local).clone(), self.table.total(&want));
+                    let (have, total) = (self.draft.table.size(local).clone(), self.draft.table.total(&want));
                     if have != total {
-                        let shown = self.table.show(&want);
+                        let shown = self.draft.table.show(&want);
                         self.report(
                             Diagnostic::new(Code::SizeMismatch, span, format!("`{name}` returns {have} entries"))
                                 .here(format!("{shown} has {total}"))
@@ -283,40 +283,41 @@ impl<'a> Ctx<'a> {
     fn open_carries(&mut self, block: &'a ast::Block, env: &Env<'a>) -> Option<()> {
         for carry in &block.carries {
             let axes = self.shape(&carry.shape, env)?;
-            let path = match &self.instance {
+            let path = match &self.place.instance {
                 Some(i) => format!("{}.{}", i.path, carry.name.text),
                 None => return None,
             };
-            let known = self.carry_index.get(&path).copied();
-            let value = match self.instance.as_ref().map(|i| &i.carries) {
+            let known = self.draft.carry_index.get(&path).copied();
+            let value = match self.place.instance.as_ref().map(|i| &i.carries) {
                 Some(Carries::Step { given, .. }) => {
                     let id = known?;
-                    let stored = self.carries[id].axes.clone();
+                    let stored = self.draft.carries[id].axes.clone();
                     let e = *given.get(&id)?;
-                    self.table.rename_all(e, &stored, &axes, carry.span)
+                    self.draft.table.rename_all(e, &stored, &axes, carry.span)
                 }
                 Some(Carries::Find(_)) => {
                     let value = self.eval(&carry.init, env);
                     let e = self.as_tensor(&value, carry.init.span)?;
-                    if self.table.axes_of(e).iter().any(|a| !axes.contains(a)) {
-                        let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&axes));
+                    if self.draft.table.axes_of(e).iter().any(|a| !axes.contains(a)) {
+                        let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(&axes));
                         self.report(
                             Diagnostic::new(Code::AxesMismatch, carry.init.span, format!("the carry has {want}"))
                                 .here(format!("its start has {have}")),
                         );
                         return None;
                     }
-                    let init = self.table.broadcast(e, &axes, carry.span);
-                    let id = self.new_carry(hir::Carry { path, axes: axes.clone(), init });
-                    self.holes += 1;
-                    let e = self.table.push(hir::Op::Hole(self.holes), axes.clone(), hir::Dtype::Real, carry.span);
-                    if let Some(Instance { carries: Carries::Find(found), .. }) = &mut self.instance {
+                    let init = self.draft.table.broadcast(e, &axes, carry.span);
+                    let id = self.draft.new_carry(hir::Carry { path, axes: axes.clone(), init });
+                    self.draft.holes += 1;
+                    let e = self.draft.table.push(hir::Op::Hole(self.draft.holes), axes.clone(), hir::Dtype::Real, carry.span);
+                    if let Some(Instance { carries: Carries::Find(found), .. }) = &mut self.place.instance {
                         found.push((id, e));
                     }
                     e
                 }
                 _ => {
-                    let module = self.instance.as_ref().map(|i| self.modules[i.module].name.clone()).unwrap_or_default();
+                    let module =
+                        self.place.instance.as_ref().map(|i| self.draft.modules[i.module].name.clone()).unwrap_or_default();
                     self.report(
                         Diagnostic::new(
                             Code::WrongKind,
@@ -351,10 +352,10 @@ impl<'a> Ctx<'a> {
             }
         };
         let Some(e) = self.as_tensor(&value, span) else { return };
-        if self.table.axes_of(e).iter().any(|a| !axes.contains(a))
-            || (self.table.axes_of(e).len() != axes.len() && !matches!(value, Value::Num(_) | Value::Zeros))
+        if self.draft.table.axes_of(e).iter().any(|a| !axes.contains(a))
+            || (self.draft.table.axes_of(e).len() != axes.len() && !matches!(value, Value::Num(_) | Value::Zeros))
         {
-            let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&axes));
+            let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(&axes));
             self.report(
                 Diagnostic::new(Code::AxesMismatch, span, format!("the carry `{}` has {want}", name.text))
                     .here(format!("this has {have}")),
@@ -362,15 +363,15 @@ impl<'a> Ctx<'a> {
             env.set(format!("next {}", name.text), Value::Error);
             return;
         }
-        let e = self.table.broadcast(e, &axes, span);
+        let e = self.draft.table.broadcast(e, &axes, span);
         env.set(format!("next {}", name.text), Value::tensor(e));
         // Slots of an update rule have no instance; their new values are read from the scope.
-        let Some(instance) = &self.instance else { return };
+        let Some(instance) = &self.place.instance else { return };
         let path = format!("{}.{}", instance.path, name.text);
-        let Some(&id) = self.carry_index.get(&path) else { return };
-        let stored = self.carries[id].axes.clone();
-        let e = self.table.rename_all(e, &axes, &stored, span);
-        if let Some(Instance { carries: Carries::Step { next, .. }, .. }) = &mut self.instance {
+        let Some(&id) = self.draft.carry_index.get(&path) else { return };
+        let stored = self.draft.carries[id].axes.clone();
+        let e = self.draft.table.rename_all(e, &axes, &stored, span);
+        if let Some(Instance { carries: Carries::Step { next, .. }, .. }) = &mut self.place.instance {
             next.entry(id).or_insert(e);
         }
     }

@@ -10,9 +10,9 @@ impl<'a> Ctx<'a> {
     /// Runs statements; the value of the first `return`.
     pub(super) fn run(&mut self, body: &'a [Stmt], env: &Env<'a>, name: &Ident) -> Value<'a> {
         let targets = self.targets_of(body);
-        let outer = std::mem::replace(&mut self.targets, targets);
+        let outer = std::mem::replace(&mut self.gradients.targets, targets);
         let flow = self.statements(body, env);
-        self.targets = outer;
+        self.gradients.targets = outer;
         match flow {
             Flow::Return(value) => value,
             Flow::Failed => Value::Error,
@@ -33,17 +33,17 @@ impl<'a> Ctx<'a> {
             }
             match &stmt.kind {
                 StmtKind::Let(name, e) => {
-                    let held = self.held_by.replace(&name.text);
+                    let held = self.place.held_by.replace(&name.text);
                     let value = self.eval(e, env);
-                    self.held_by = held;
+                    self.place.held_by = held;
                     let value = self.own_constant(value, e.span);
                     let value = self.named(&name.text, value, e.span);
                     env.set(&*name.text, value);
                 }
                 StmtKind::Assign(name, e) => {
-                    let held = self.held_by.take();
+                    let held = self.place.held_by.take();
                     let value = self.eval(e, env);
-                    self.held_by = held;
+                    self.place.held_by = held;
                     let value = self.named(&name.text, value, e.span);
                     if !env.assign(&name.text, value) {
                         let names = env.names();
@@ -56,13 +56,13 @@ impl<'a> Ctx<'a> {
                     }
                 }
                 StmtKind::Next(name, e) => {
-                    let held = self.held_by.replace(&name.text);
+                    let held = self.place.held_by.replace(&name.text);
                     let value = self.eval(e, env);
-                    self.held_by = held;
+                    self.place.held_by = held;
                     self.set_next(name, value, e.span, env);
                 }
                 StmtKind::Param(decl, init) => {
-                    let path = match &self.instance {
+                    let path = match &self.place.instance {
                         Some(i) if i.path.is_empty() => decl.name.text.clone(),
                         Some(i) => format!("{}.{}", i.path, decl.name.text),
                         None => decl.name.text.clone(),
@@ -71,9 +71,9 @@ impl<'a> Ctx<'a> {
                     env.set_lazy(&decl.name.text, kind);
                 }
                 StmtKind::Return(e) => {
-                    let held = self.held_by.take();
+                    let held = self.place.held_by.take();
                     let value = self.eval(e, env);
-                    self.held_by = held;
+                    self.place.held_by = held;
                     return Flow::Return(value);
                 }
                 StmtKind::Stack { index, item, over, body } => match self.stack(index.as_ref(), item, over, body, env) {
@@ -91,8 +91,8 @@ impl<'a> Ctx<'a> {
                         Value::Error => return Flow::Failed,
                         // Sizes that the task gives: decided when they are known.
                         Value::Tensor(t) if self.sizes_in(t.expr).is_some() => {}
-                        Value::Tensor(t) if self.table.known(t.expr).is_some() => {
-                            if self.table.known(t.expr) == Some(0.0) {
+                        Value::Tensor(t) if self.draft.table.known(t.expr).is_some() => {
+                            if self.draft.table.known(t.expr) == Some(0.0) {
                                 self.report(Diagnostic::new(Code::RequireFailed, cond.span, message.clone()));
                                 return Flow::Failed;
                             }
@@ -117,8 +117,8 @@ impl<'a> Ctx<'a> {
     /// An array of equal numbers under a name is told apart from all others, so that a gradient can be taken by it.
     fn own_constant(&mut self, value: Value<'a>, span: Span) -> Value<'a> {
         match &value {
-            Value::Tensor(t) if t.attached.is_none() && self.table.is_constant(t.expr) => {
-                Value::tensor(self.table.alias(t.expr, span))
+            Value::Tensor(t) if t.attached.is_none() && self.draft.table.is_constant(t.expr) => {
+                Value::tensor(self.draft.table.alias(t.expr, span))
             }
             _ => value,
         }
@@ -172,14 +172,14 @@ impl<'a> Ctx<'a> {
                 return Flow::Failed;
             }
         };
-        let path = self.instance.as_ref().map(|i| i.path.clone());
+        let path = self.place.instance.as_ref().map(|i| i.path.clone());
         for (n, value) in values.into_iter().enumerate() {
             let inner = env.child();
             if let Some(index) = index {
                 inner.set(&*index.text, Value::Num(n as f64));
             }
             inner.set(&*item.text, value);
-            if let (Some(i), Some(path)) = (&mut self.instance, &path) {
+            if let (Some(i), Some(path)) = (&mut self.place.instance, &path) {
                 i.path = format!("{path}.{n}");
             }
             let flow = self.statements(body, &inner);
@@ -187,7 +187,7 @@ impl<'a> Ctx<'a> {
                 return flow;
             }
         }
-        if let (Some(i), Some(path)) = (&mut self.instance, path) {
+        if let (Some(i), Some(path)) = (&mut self.place.instance, path) {
             i.path = path;
         }
         Flow::Go

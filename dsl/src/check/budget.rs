@@ -78,10 +78,10 @@ impl<'a> Ctx<'a> {
 
     pub(super) fn spend_work(&mut self, work: usize, span: Span) -> bool {
         self.spent.work += work;
-        if self.stopped {
+        if self.sink.stopped {
             return false;
         }
-        let nodes = self.spent.nodes + self.table.nodes.len();
+        let nodes = self.spent.nodes + self.draft.table.nodes.len();
         if nodes <= MAX_NODES && self.spent.work <= MAX_WORK {
             return true;
         }
@@ -96,7 +96,7 @@ impl<'a> Ctx<'a> {
                 "look for functions that call others several times, for long `stack` loops, or for many models in one file",
             ),
         );
-        self.stopped = true;
+        self.sink.stopped = true;
         false
     }
 }

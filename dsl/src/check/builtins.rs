@@ -50,11 +50,11 @@ impl<'a> Ctx<'a> {
             "pi" => Value::Num(std::f64::consts::PI),
             "inf" => Value::Num(f64::INFINITY),
             "zeros" => Value::Zeros,
-            "training" if self.site.training && self.site.acts => {
-                Value::tensor(self.table.push(Op::Training, Vec::new(), Dtype::Bool, Span::default()))
+            "training" if self.place.site.training && self.place.site.acts => {
+                Value::tensor(self.draft.table.push(Op::Training, Vec::new(), Dtype::Bool, Span::default()))
             }
-            "training" => Value::Bool(self.site.training),
-            "progress" => Value::tensor(self.table.push(Op::Progress, Vec::new(), Dtype::Real, Span::default())),
+            "training" => Value::Bool(self.place.site.training),
+            "progress" => Value::tensor(self.draft.table.push(Op::Progress, Vec::new(), Dtype::Real, Span::default())),
             _ => Value::Callable(Callable::Builtin(Builtin::named(name)?)),
         })
     }
@@ -69,7 +69,7 @@ impl<'a> Ctx<'a> {
                 Value::Num(if b == Builtin::Low { low } else { high })
             }
             Builtin::Grad => {
-                let before = self.diagnostics.len();
+                let before = self.sink.diagnostics.len();
                 let value = match self.eval_args(args, env) {
                     Some(args) => self.apply_builtin(b, args, span),
                     None => Value::Error,

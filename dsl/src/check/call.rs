@@ -50,9 +50,9 @@ impl<'a> Ctx<'a> {
             Value::Callable(Callable::Builtin(b)) => self.call_builtin(b, args, env, span),
             Value::Callable(callable) => {
                 // The arrow belongs to this call, not to its arguments.
-                let expected = self.expected.take();
+                let expected = self.place.expected.take();
                 let args = self.eval_args(args, env);
-                self.expected = expected;
+                self.place.expected = expected;
                 match args {
                     Some(args) => self.call(&callable, args, span),
                     None => Value::Error,
@@ -71,7 +71,7 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn eval_args(&mut self, args: &'a [ast::Arg], env: &Env<'a>) -> Option<Vec<Arg<'a>>> {
-        let held = self.held_by;
+        let held = self.place.held_by;
         let mut out = Vec::new();
         for arg in args {
             let (name, e) = match &arg.kind {
@@ -85,7 +85,7 @@ impl<'a> Ctx<'a> {
                     return None;
                 }
             };
-            self.held_by = held;
+            self.place.held_by = held;
             let value = match self.eval(e, env) {
                 // Told here, and not wherever the function reads it.
                 Value::Family(f) => self.read_plain(&f, e.span),
@@ -93,21 +93,21 @@ impl<'a> Ctx<'a> {
             };
             out.push(Arg { name, value, span: e.span });
         }
-        self.held_by = held;
+        self.place.held_by = held;
         if out.iter().any(|a| a.value.is_error()) { None } else { Some(out) }
     }
 
     pub(super) fn call(&mut self, callable: &Callable<'a>, args: Vec<Arg<'a>>, span: Span) -> Value<'a> {
         match callable {
             Callable::Fn(f) => {
-                let member = self.members.fns.get(&f.name.text).is_some_and(|g| std::ptr::eq(*g, *f));
+                let member = self.names.members.fns.get(&f.name.text).is_some_and(|g| std::ptr::eq(*g, *f));
                 let sees = if member { Sees::Model } else { Sees::Items };
                 self.call_fn(f, &Env::root(f.span.file, sees), args, span)
             }
             Callable::Method { env, method } => self.call_fn(method, env, args, span),
             Callable::Block(block) => {
-                let expected = self.expected.take();
-                if self.instance.is_none() {
+                let expected = self.place.expected.take();
+                if self.place.instance.is_none() {
                     self.report(
                         Diagnostic::new(
                             Code::BareBlock,
@@ -123,15 +123,15 @@ impl<'a> Ctx<'a> {
                 let positional = args.iter().filter(|a| a.name.is_none()).count().min(wants);
                 let (tensors, rest) = args.split_at(positional);
                 let tensors = tensors.iter().map(|a| a.value.clone()).collect();
-                let segment = self.held_by.take();
+                let segment = self.place.held_by.take();
                 self.nested_block(block, tensors, rest.to_vec(), &env, expected, segment, span)
             }
             Callable::Dist(def) => self.call_dist(def, args, span),
             Callable::Net { module, mode } => {
                 let Some(values) = self.positional(&args, "a net") else { return Value::Error };
-                let expected = self.expected.take();
+                let expected = self.place.expected.take();
                 let value = self.call_net(*module, *mode, values, span);
-                self.expected = expected;
+                self.place.expected = expected;
                 value
             }
             Callable::Memory { module } => match self.positional(&args, "a memory") {
@@ -160,9 +160,9 @@ impl<'a> Ctx<'a> {
 
     /// Enters a call, unless it is one too many.
     pub(super) fn enter(&mut self, name: &'a str, span: Span) -> bool {
-        if self.calls.len() >= MAX_CALLS {
-            let chain: Vec<&str> = self.calls.iter().rev().take(4).map(|(n, _)| *n).collect();
-            let code = if self.calls.iter().any(|(n, _)| *n == name) { Code::Recursion } else { Code::TooLarge };
+        if self.sink.calls.len() >= MAX_CALLS {
+            let chain: Vec<&str> = self.sink.calls.iter().rev().take(4).map(|(n, _)| *n).collect();
+            let code = if self.sink.calls.iter().any(|(n, _)| *n == name) { Code::Recursion } else { Code::TooLarge };
             self.report(
                 Diagnostic::new(code, span, format!("`{name}` is called inside itself or inside too many others"))
                     .note(format!("the last calls are {}", super::listed(chain)))
@@ -170,17 +170,17 @@ impl<'a> Ctx<'a> {
             );
             return false;
         }
-        self.calls.push((name, span));
+        self.sink.calls.push((name, span));
         true
     }
 
     fn call_fn(&mut self, f: &'a ast::Function, scope: &Env<'a>, args: Vec<Arg<'a>>, span: Span) -> Value<'a> {
-        if self.calls.iter().any(|(n, s)| n == &f.name.text && *s == span && self.calls.len() > 8)
+        if self.sink.calls.iter().any(|(n, s)| n == &f.name.text && *s == span && self.sink.calls.len() > 8)
             || !self.enter(&f.name.text, span)
         {
-            if self.calls.len() < MAX_CALLS {
+            if self.sink.calls.len() < MAX_CALLS {
                 let name = &f.name.text;
-                let through = self.calls.last().map(|(n, _)| n).filter(|n| *n != name);
+                let through = self.sink.calls.last().map(|(n, _)| n).filter(|n| *n != name);
                 let message = match through {
                     Some(other) => format!("`{name}` calls itself, through `{other}`"),
                     None => format!("`{name}` calls itself"),
@@ -192,7 +192,7 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let env = scope.child();
-        let outer_expected = self.expected.take();
+        let outer_expected = self.place.expected.take();
         let user = !crate::prelude::holds(f.span.file);
         let tracked = if user { args.iter().map(|a| self.leaves_quietly(&a.value)).collect() } else { Vec::new() };
         let value = match self.bind_params(&f.name.text, &f.params, args, &env, span, user) {
@@ -203,17 +203,17 @@ impl<'a> Ctx<'a> {
             Some(shape) if !value.is_error() => self.returned(value, shape, &env, &f.name, span),
             _ => value,
         };
-        self.expected = outer_expected;
-        self.calls.pop();
+        self.place.expected = outer_expected;
+        self.sink.calls.pop();
         self.note_call(value, tracked)
     }
 
     fn returned(&mut self, value: Value<'a>, shape: &'a Shape, env: &Env<'a>, name: &Ident, span: Span) -> Value<'a> {
         let (Some(want), Some(e)) = (self.shape(shape, env), self.as_tensor(&value, span)) else { return Value::Error };
-        if self.same_axes(self.table.axes_of(e), &want) {
+        if self.same_axes(self.draft.table.axes_of(e), &want) {
             return value;
         }
-        let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&want));
+        let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(&want));
         self.report(
             Diagnostic::new(Code::AxesMismatch, span, format!("`{}` returns {have}", name.text))
                 .label(shape.span, format!("but says {want}")),
@@ -246,8 +246,8 @@ impl<'a> Ctx<'a> {
     /// A user's function has names of its own for its arguments, so that `grad` can tell two of them apart.
     pub(super) fn aliased(&mut self, value: &Value<'a>, span: Span) -> Value<'a> {
         match value {
-            Value::Tensor(t) if t.attached.is_none() => Value::tensor(self.table.alias(t.expr, span)),
-            Value::Record(_) => self.map(value, span, &mut |cx, e| Some(cx.table.alias(e, span))),
+            Value::Tensor(t) if t.attached.is_none() => Value::tensor(self.draft.table.alias(t.expr, span)),
+            Value::Record(_) => self.map(value, span, &mut |cx, e| Some(cx.draft.table.alias(e, span))),
             other => other.clone(),
         }
     }
@@ -263,7 +263,7 @@ impl<'a> Ctx<'a> {
         env: &Env<'a>,
     ) -> Option<Value<'a>> {
         let e = self.as_tensor(&value, at)?;
-        let have = self.table.axes_of(e).to_vec();
+        let have = self.draft.table.axes_of(e).to_vec();
         let known: Option<Vec<AxisId>> = self.known_letters(shape, env);
         if let Some(want) = known {
             if have.iter().all(|a| want.contains(a)) {
@@ -271,9 +271,9 @@ impl<'a> Ctx<'a> {
                 if have.len() == want.len() {
                     return Some(value);
                 }
-                return Some(Value::tensor(self.table.broadcast(e, &want, at)));
+                return Some(Value::tensor(self.draft.table.broadcast(e, &want, at)));
             }
-            let (have, want) = (self.table.having(&have), self.table.having(&want));
+            let (have, want) = (self.draft.table.having(&have), self.draft.table.having(&want));
             self.report(
                 Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` wants `{}` with {want}", param.name.text))
                     .here(format!("this has {have}")),
@@ -289,7 +289,7 @@ impl<'a> Ctx<'a> {
             };
             match (known, &value) {
                 (Some(a), Value::Dim(b)) if a != *b => {
-                    let (one, other) = (self.table.show_axis(a), self.table.show_axis(*b));
+                    let (one, other) = (self.draft.table.show_axis(a), self.draft.table.show_axis(*b));
                     self.report(
                         Diagnostic::new(Code::AxesMismatch, at, format!("`{name}` uses `{letter}` for one axis, and gets two"))
                             .here(format!("{other}, after {one}")),
@@ -326,7 +326,7 @@ impl<'a> Ctx<'a> {
         let fixed = shape.axes.len() - usize::from(rest.is_some());
         let fits = if rest.is_some() { have.len() >= fixed } else { have.len() == fixed };
         if !fits {
-            let shown = self.table.having(have);
+            let shown = self.draft.table.having(have);
             let letters: Vec<String> =
                 shape.axes.iter().map(|a| format!("{}{}", a.name.text, if a.rest { ".." } else { "" })).collect();
             self.report(

@@ -84,7 +84,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn sort_member(&mut self, member: &'a Member) {
-        let m = &mut self.members;
+        let m = &mut self.names.members;
         match &member.kind {
             MemberKind::Input(xs) => m.inputs.extend(xs),
             MemberKind::Action { decl, range } => m.action = Some((decl, range)),
@@ -122,7 +122,7 @@ impl<'a> Ctx<'a> {
 
     /// One name, one meaning.
     fn duplicates(&mut self) {
-        let m = &self.members;
+        let m = &self.names.members;
         let flat = self.flat;
         // Everything that an expression can name.
         let mut all: Vec<(&Ident, &str)> = Vec::new();
@@ -184,7 +184,7 @@ impl<'a> Ctx<'a> {
             self.twice(unnamed(params.iter().map(|p| &p.name).collect()), "parameter ", &mut found);
         }
         self.singletons(&mut found);
-        self.clashes.extend(clashes.into_iter().chain(told.into_iter().map(str::to_string)));
+        self.names.clashes.extend(clashes.into_iter().chain(told.into_iter().map(str::to_string)));
         for d in found {
             self.report(d);
         }
@@ -235,25 +235,25 @@ impl<'a> Ctx<'a> {
     }
 
     fn declare_dims(&mut self) {
-        let source = self.members.source.map(|(_, over)| over.iter().collect::<Vec<_>>()).unwrap_or_default();
-        for bind in self.members.dims.clone() {
+        let source = self.names.members.source.map(|(_, over)| over.iter().collect::<Vec<_>>()).unwrap_or_default();
+        for bind in self.names.members.dims.clone() {
             self.dim(&bind.name.text, Some(bind.name.span));
         }
         for (i, bind) in source.iter().enumerate() {
             self.dim(&bind.name.text, Some(bind.name.span));
             // The last is time; one before it is the batch.
-            let axis = self.dims.get(&bind.name.text, Sizes::Train);
+            let axis = self.draft.dims.get(&bind.name.text, Sizes::Train);
             if i + 1 == source.len() {
-                self.dims.time = Some(bind.name.text.clone());
+                self.draft.dims.time = Some(bind.name.text.clone());
             } else {
-                self.dims.batch = axis;
+                self.draft.dims.batch = axis;
             }
         }
-        if self.dims.batch.is_none() {
+        if self.draft.dims.batch.is_none() {
             // An on-policy source has no batch of its own; statistics may still name one.
-            self.dims.batch = Some(self.table.new_axis("B", Size::symbol("B")));
+            self.draft.dims.batch = Some(self.draft.table.new_axis("B", Size::symbol("B")));
         }
-        if let Some((binds, _)) = self.members.evaluate {
+        if let Some((binds, _)) = self.names.members.evaluate {
             self.evaluate_sizes(binds);
         }
         self.require_task();
@@ -263,8 +263,8 @@ impl<'a> Ctx<'a> {
     fn evaluate_sizes(&mut self, binds: &'a [Bind]) {
         let mut given: HashMap<String, &'a Bind> = HashMap::new();
         for bind in binds {
-            match self.dims.index.get(&bind.name.text) {
-                Some(i) if Some(self.dims.list[*i].axis) == self.dims.batch => {
+            match self.draft.dims.index.get(&bind.name.text) {
+                Some(i) if Some(self.draft.dims.list[*i].axis) == self.draft.dims.batch => {
                     let message = format!("`{}` is the batch, which an evaluation shares with the training", bind.name.text);
                     let d = Diagnostic::new(Code::UnknownSetting, bind.name.span, message);
                     self.report(d.help("give the sizes of time and of the model: `evaluate { T = 16 }`"));
@@ -273,7 +273,7 @@ impl<'a> Ctx<'a> {
                     given.insert(bind.name.text.clone(), bind);
                 }
                 None => {
-                    let names: Vec<String> = self.dims.names().map(str::to_string).collect();
+                    let names: Vec<String> = self.draft.dims.names().map(str::to_string).collect();
                     self.report(
                         Diagnostic::new(
                             Code::UnknownSetting,
@@ -285,9 +285,9 @@ impl<'a> Ctx<'a> {
                 }
             }
         }
-        self.sizes = Sizes::Evaluate;
-        for i in 0..self.dims.list.len() {
-            let dim = self.dims.list[i].clone();
+        self.place.sizes = Sizes::Evaluate;
+        for i in 0..self.draft.dims.list.len() {
+            let dim = self.draft.dims.list[i].clone();
             let declared = self.dim_source(&dim.name).map(|b| &b.value);
             let Some(e) = given.get(&dim.name).map(|b| &b.value).or(declared) else { continue };
             let overridden = self.options.dims.iter().any(|(n, _)| *n == dim.name);
@@ -297,33 +297,33 @@ impl<'a> Ctx<'a> {
             let env = self.model_env(e.span.file);
             let value = self.eval(e, &env);
             let Some(size) = self.as_size(&value, e.span) else { continue };
-            if size != *self.table.size(dim.axis) {
-                let axis = self.table.new_axis(&dim.name, size);
-                self.dims.evaluate.insert(i, axis);
+            if size != *self.draft.table.size(dim.axis) {
+                let axis = self.draft.table.new_axis(&dim.name, size);
+                self.draft.dims.evaluate.insert(i, axis);
             }
         }
-        self.sizes = Sizes::Train;
+        self.place.sizes = Sizes::Train;
     }
 
     fn dim_source(&self, name: &str) -> Option<&'a Bind> {
-        let own = self.members.dims.iter().copied().find(|b| b.name.text == name);
-        own.or_else(|| self.members.source.and_then(|(_, over)| over.iter().find(|b| b.name.text == name)))
+        let own = self.names.members.dims.iter().copied().find(|b| b.name.text == name);
+        own.or_else(|| self.names.members.source.and_then(|(_, over)| over.iter().find(|b| b.name.text == name)))
     }
 
     /// The axis of a declared dim, evaluated on first use.
     fn dim(&mut self, name: &str, at: Option<Span>) -> Option<AxisId> {
-        if let Some(axis) = self.dims.get(name, self.sizes) {
+        if let Some(axis) = self.draft.dims.get(name, self.place.sizes) {
             return Some(axis);
         }
         let bind = self.dim_source(name)?;
-        if self.dims.open.contains(&name.to_string()) {
+        if self.draft.dims.open.contains(&name.to_string()) {
             self.report(
                 Diagnostic::new(Code::SelfReference, bind.name.span, format!("the size of `{name}` needs itself"))
-                    .note(format!("the circle is {} -> {name}", self.dims.open.join(" -> "))),
+                    .note(format!("the circle is {} -> {name}", self.draft.dims.open.join(" -> "))),
             );
             return Some(self.add_dim(name, Size::known(1), false, bind.name.span));
         }
-        self.dims.open.push(name.to_string());
+        self.draft.dims.open.push(name.to_string());
         let bound = self.options.dims.iter().find(|(n, _)| n == name).map(|(_, s)| *s);
         let size = match bound {
             Some(size) => Size::known(i64::try_from(size).unwrap_or(i64::MAX)),
@@ -333,7 +333,7 @@ impl<'a> Ctx<'a> {
                 self.as_size(&value, bind.value.span).unwrap_or_else(|| Size::known(1))
             }
         };
-        self.dims.open.pop();
+        self.draft.dims.open.pop();
         if size.value().is_some_and(|n| n < 0) {
             self.report(
                 Diagnostic::new(Code::BadSetting, bind.value.span, format!("`{name}` would have the size {size}"))
@@ -345,25 +345,25 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn add_dim(&mut self, name: &str, size: Size, task: bool, span: Span) -> AxisId {
-        if let Some(axis) = self.dims.get(name, Sizes::Train) {
+        if let Some(axis) = self.draft.dims.get(name, Sizes::Train) {
             return axis;
         }
-        let axis = self.table.new_axis(name, size);
-        self.dims.index.insert(name.to_string(), self.dims.list.len());
-        self.dims.list.push(hir::Dim { name: name.to_string(), axis, task, span });
+        let axis = self.draft.table.new_axis(name, size);
+        self.draft.dims.index.insert(name.to_string(), self.draft.dims.list.len());
+        self.draft.dims.list.push(hir::Dim { name: name.to_string(), axis, task, span });
         axis
     }
 
     /// The axis a name stands for at model level: a dim, a memory's output, or a size the task binds.
     pub(super) fn model_axis(&mut self, name: &str) -> Option<AxisId> {
         if let Some(axis) = self.dim(name, None) {
-            if !self.used.contains(name) {
-                self.used.insert(name.to_string());
+            if !self.names.used.contains(name) {
+                self.names.used.insert(name.to_string());
             }
             return Some(axis);
         }
         if self.declare_memory_axis(name) {
-            return self.dims.get(name, self.sizes);
+            return self.draft.dims.get(name, self.place.sizes);
         }
         None
     }
@@ -377,8 +377,9 @@ impl<'a> Ctx<'a> {
     }
 
     fn declare_inputs(&mut self) {
-        let action = self.members.action;
+        let action = self.names.members.action;
         let inputs: Vec<(&'a Typed, bool)> = self
+            .names
             .members
             .inputs
             .iter()
@@ -417,12 +418,12 @@ impl<'a> Ctx<'a> {
             if action.is_none_or(|(a, _)| a.name.text != decl.name.text) {
                 self.judge_field(decl, &axes, dtype);
             }
-            self.inputs.push(hir::Input { name: decl.name.text.clone(), axes, dtype, outcome, span: decl.name.span });
+            self.draft.inputs.push(hir::Input { name: decl.name.text.clone(), axes, dtype, outcome, span: decl.name.span });
         }
         if action.is_none() {
             self.missing("action", "an agent needs an action: `action a: [A] in -1..1`");
         }
-        if self.members.inputs.is_empty() {
+        if self.names.members.inputs.is_empty() {
             self.missing("input", "a model reads data: `input obs: [O], r: [], first: bool`");
         }
     }
@@ -472,13 +473,13 @@ impl<'a> Ctx<'a> {
                 let env = self.model_env(e.span.file);
                 let value = self.eval(e, &env);
                 let size = self.as_size(&value, e.span)?;
-                if let Some(known) = self.dims.get(&axis.name.text, Sizes::Train) {
-                    if *self.table.size(known) != size {
+                if let Some(known) = self.draft.dims.get(&axis.name.text, Sizes::Train) {
+                    if *self.draft.table.size(known) != size {
                         self.report(
                             Diagnostic::new(
                                 Code::SizeMismatch,
                                 e.span,
-                                format!("`{}` has the size {} already", axis.name.text, self.table.size(known)),
+                                format!("`{}` has the size {} already", axis.name.text, self.draft.table.size(known)),
                             )
                             .help("use another letter, or leave out the size"),
                         );
@@ -498,7 +499,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn declare_latents(&mut self) {
-        for (name, fields) in self.members.latents.clone() {
+        for (name, fields) in self.names.members.latents.clone() {
             let mut latent = hir::Latent { name: name.text.clone(), fields: Vec::new() };
             for field in fields {
                 let axes = match &field.ty {
@@ -528,24 +529,24 @@ impl<'a> Ctx<'a> {
                 }
                 latent.fields.push((field.name.text.clone(), axes));
             }
-            self.latents.push(latent);
+            self.draft.latents.push(latent);
         }
     }
 
     /// The value of a `const`, found on first use.
     pub(super) fn constant(&mut self, name: &str) -> Option<Value<'a>> {
-        let bind = self.members.consts.iter().copied().find(|b| b.name.text == name)?;
-        let key = (name.to_string(), self.sizes == Sizes::Evaluate);
-        if let Some(value) = self.consts.get(&key) {
+        let bind = self.names.members.consts.iter().copied().find(|b| b.name.text == name)?;
+        let key = (name.to_string(), self.place.sizes == Sizes::Evaluate);
+        if let Some(value) = self.constants.values.get(&key) {
             return Some(value.clone());
         }
-        if self.consts_open.contains(&key.0) {
+        if self.constants.open.contains(&key.0) {
             return Some(self.error(Code::SelfReference, bind.name.span, format!("the value of `{name}` needs itself")));
         }
-        self.consts_open.push(name.to_string());
+        self.constants.open.push(name.to_string());
         let env = self.model_env(bind.value.span.file);
         let value = self.eval(&bind.value, &env);
-        self.consts_open.pop();
+        self.constants.open.pop();
         let value = match value {
             Value::Tensor(_) | Value::Record(_) | Value::Dist(_) | Value::Memory(_) | Value::Index(_) => {
                 self.report(
@@ -556,7 +557,7 @@ impl<'a> Ctx<'a> {
             }
             value => value,
         };
-        self.consts.insert(key, value.clone());
+        self.constants.values.insert(key, value.clone());
         Some(value)
     }
 }

@@ -17,10 +17,10 @@ impl<'a> Ctx<'a> {
         match &x.value {
             Value::Num(_) | Value::Zeros | Value::Bool(_) | Value::Dim(_) | Value::Size(_) => x.value,
             Value::Ensemble(axis, inner) => {
-                let inner = self.map(&inner.clone(), x.span, &mut |cx, e| Some(cx.table.stop(e, span)));
+                let inner = self.map(&inner.clone(), x.span, &mut |cx, e| Some(cx.draft.table.stop(e, span)));
                 if inner.is_error() { Value::Error } else { Value::Ensemble(*axis, Rc::new(inner)) }
             }
-            other => self.map(other, x.span, &mut |cx, e| Some(cx.table.stop(e, span))),
+            other => self.map(other, x.span, &mut |cx, e| Some(cx.draft.table.stop(e, span))),
         }
     }
 
@@ -87,7 +87,7 @@ impl<'a> Ctx<'a> {
             let Some(leaves) = self.leaves(&arg.value, arg.span) else { return Value::Error };
             let value = match &arg.value {
                 Value::Memory(_) | Value::Num(_) => arg.value.clone(),
-                other => self.map(other, arg.span, &mut |cx, e| Some(cx.table.alias(e, span))),
+                other => self.map(other, arg.span, &mut |cx, e| Some(cx.draft.table.alias(e, span))),
             };
             if leaves == targets {
                 if found.is_some() {

@@ -191,7 +191,7 @@ struct Declared<'a> {
 impl<'a> Ctx<'a> {
     pub(super) fn diagnose(&mut self, objective: &mut Objective) {
         let mut declared = Declared::default();
-        for block in self.members.diagnose.clone() {
+        for block in self.names.members.diagnose.clone() {
             for e in &block.series {
                 let found = self.series(e, objective);
                 declared.series.insert(&e.place.name.text, found);
@@ -201,7 +201,7 @@ impl<'a> Ctx<'a> {
                 declared.probes.insert(&probe.name.text, ());
             }
         }
-        for show in self.members.diagnose.clone().iter().flat_map(|block| &block.shows) {
+        for show in self.names.members.diagnose.clone().iter().flat_map(|block| &block.shows) {
             objective.shows.extend(self.show(show, &declared));
         }
     }
@@ -226,7 +226,7 @@ impl<'a> Ctx<'a> {
                 );
                 return None;
             };
-            let id = self.new_var(&n.text, n.span, None);
+            let id = self.draft.new_var(&n.text, n.span, None);
             kept.push((n.text.clone(), id));
         }
         let env = self.model_env(e.value.span.file);
@@ -250,12 +250,12 @@ impl<'a> Ctx<'a> {
             );
             return None;
         }
-        let read = matches!(self.table.op(mean.value), Op::Read { index, .. }
+        let read = matches!(self.draft.table.op(mean.value), Op::Read { index, .. }
             if matches!(&index[..], [i] if i.offset == 0 && i.terms == [(mean.vars[0], 1)]));
         let found = Series {
             span: name.span,
-            axes: self.table.axes_of(mean.value).to_vec(),
-            truth: self.table.dtype(mean.value) == Dtype::Bool,
+            axes: self.draft.table.axes_of(mean.value).to_vec(),
+            truth: self.draft.table.dtype(mean.value) == Dtype::Bool,
             steps: mean.vars.len() == 2,
             read,
         };
@@ -266,7 +266,7 @@ impl<'a> Ctx<'a> {
     /// `task("..")`: what the task itself measures.
     fn quantity(&mut self, e: &'a Expr) -> Option<String> {
         let ExprKind::Call(callee, args) = &e.kind else { return None };
-        if callee.as_name().is_none_or(|n| n.text != "task" || self.members.fns.contains_key("task")) {
+        if callee.as_name().is_none_or(|n| n.text != "task" || self.names.members.fns.contains_key("task")) {
             return None;
         }
         match &args[..] {

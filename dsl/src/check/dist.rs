@@ -37,7 +37,7 @@ impl<'a> Ctx<'a> {
                         match self.as_tensor(v, span) {
                             Some(e) => *v = Value::tensor(e),
                             None => {
-                                self.calls.pop();
+                                self.sink.calls.pop();
                                 return Value::Error;
                             }
                         }
@@ -47,7 +47,7 @@ impl<'a> Ctx<'a> {
             }
             None => Value::Error,
         };
-        self.calls.pop();
+        self.sink.calls.pop();
         value
     }
 
@@ -81,7 +81,7 @@ impl<'a> Ctx<'a> {
                             format!("`{}` has a parameter, so it must belong to a head", def.name.text),
                         );
                     };
-                    let path = format!("{}.{}", self.modules[module].name, decl.name.text);
+                    let path = format!("{}.{}", self.draft.modules[module].name, decl.name.text);
                     let instance = Instance {
                         path: String::new(),
                         module,
@@ -90,9 +90,9 @@ impl<'a> Ctx<'a> {
                         carries: Carries::None,
                         touched: HashSet::new(),
                     };
-                    let outer = self.instance.replace(instance);
+                    let outer = self.place.instance.replace(instance);
                     let value = self.param_value(decl, init, &path, stmt.span, &env);
-                    self.instance = outer;
+                    self.place.instance = outer;
                     env.set(&*decl.name.text, value);
                 }
                 StmtKind::Require(..) => match self.statements(std::slice::from_ref(stmt), &env) {

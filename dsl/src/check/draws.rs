@@ -12,25 +12,25 @@ impl<'a> Ctx<'a> {
     pub(super) fn noise(&mut self, args: &mut Args<'a>, noise: Noise) -> Value<'a> {
         let Some([axes]) = self.take_args(args, ["axes"]) else { return Value::Error };
         let Some(axes) = self.as_axes(&axes.value, axes.span) else { return Value::Error };
-        let (from, vars) = (self.site.draw_from.clone(), self.site.active.clone());
+        let (from, vars) = (self.place.site.draw_from.clone(), self.place.site.active.clone());
         self.new_draw(noise, axes, vars, from, args.span)
     }
 
     fn new_draw(&mut self, noise: Noise, axes: Vec<AxisId>, vars: Vec<VarId>, from: super::DrawFrom, span: Span) -> Value<'a> {
-        let base = if self.site.draw_base.is_empty() { "draw".to_string() } else { self.site.draw_base.clone() };
+        let base = if self.place.site.draw_base.is_empty() { "draw".to_string() } else { self.place.site.draw_base.clone() };
         // Two equations of one name, or an equation and a loss, count on: a name is one stream of random numbers.
         let name = loop {
-            let name = if self.site.draws == 0 { base.clone() } else { format!("{base}.{}", self.site.draws) };
-            self.site.draws += 1;
-            if self.draw_names.insert((self.site.system, name.clone())) {
+            let name = if self.place.site.draws == 0 { base.clone() } else { format!("{base}.{}", self.place.site.draws) };
+            self.place.site.draws += 1;
+            if self.draft.draw_names.insert((self.place.site.system, name.clone())) {
                 break name;
             }
         };
         let per_sample = matches!(from, super::DrawFrom::Sample);
-        self.draws.push(hir::Draw { name, noise, axes: axes.clone(), vars, per_sample });
-        self.draw_from.push(from);
-        let id = self.draws.len() - 1;
-        Value::tensor(self.table.push(Op::Draw(id), axes, Dtype::Real, span))
+        self.draft.draws.push(hir::Draw { name, noise, axes: axes.clone(), vars, per_sample });
+        self.draft.draw_from.push(from);
+        let id = self.draft.draws.len() - 1;
+        Value::tensor(self.draft.table.push(Op::Draw(id), axes, Dtype::Real, span))
     }
 
     /// `subset(E, 2)`: distinct places of an axis, the same for every sample, and in a planner for every candidate.
@@ -42,9 +42,9 @@ impl<'a> Ctx<'a> {
         if k < 1 || k > of || of > i64::from(u32::MAX) {
             return self.error(Code::BadSetting, count.span, format!("there are no {k} distinct places out of {of}"));
         }
-        let into = self.table.new_axis("pick", Size::known(k));
-        let from = if self.site.system == ACT { super::DrawFrom::Sample } else { super::DrawFrom::Shared };
-        let vars = self.site.active.iter().copied().filter(|v| Some(*v) != self.site.candidate).collect();
+        let into = self.draft.table.new_axis("pick", Size::known(k));
+        let from = if self.place.site.system == ACT { super::DrawFrom::Sample } else { super::DrawFrom::Shared };
+        let vars = self.place.site.active.iter().copied().filter(|v| Some(*v) != self.place.site.candidate).collect();
         self.new_draw(Noise::Subset { of: of as u32 }, vec![into], vars, from, args.span)
     }
 
@@ -75,7 +75,7 @@ impl<'a> Ctx<'a> {
     /// Whether the argument is the action, which has its range at every step.
     pub(super) fn is_action(&mut self, args: &'a [ast::Arg], env: &Env<'a>) -> bool {
         let [ast::Arg { kind: ast::ArgKind::Value(e), .. }] = args else { return false };
-        let (Some(name), Some((action, _))) = (e.as_name(), self.members.action) else { return false };
+        let (Some(name), Some((action, _))) = (e.as_name(), self.names.members.action) else { return false };
         name.text == action.name.text && matches!(self.lookup(name, env), Value::Family(f) if f.prefix.is_empty())
     }
 
@@ -84,11 +84,12 @@ impl<'a> Ctx<'a> {
         let Some([u]) = self.take_args(args, ["u"]) else { return Value::Error };
         let Some(e) = self.as_tensor(&u.value, u.span) else { return Value::Error };
         let (low, high) = self.action_range();
-        let (low, high) = (self.table.constant(low, args.span), self.table.constant(high, args.span));
+        let (low, high) = (self.draft.table.constant(low, args.span), self.draft.table.constant(high, args.span));
         let e = self
+            .draft
             .table
             .binary(BinaryOp::Max, e, low, args.span)
-            .and_then(|e| self.table.binary(BinaryOp::Min, e, high, args.span));
+            .and_then(|e| self.draft.table.binary(BinaryOp::Min, e, high, args.span));
         e.map_or(Value::Error, Value::tensor)
     }
 }

@@ -18,7 +18,7 @@ impl<'a> Ctx<'a> {
             return x.value;
         }
         let span = args.span;
-        self.map(&x.value, x.span, &mut |cx, e| Some(cx.table.unary(op, e, span)))
+        self.map(&x.value, x.span, &mut |cx, e| Some(cx.draft.table.unary(op, e, span)))
     }
 
     /// `max(a, b)` entry by entry, `max(x)` and `max(x, over = N)` along axes.
@@ -39,7 +39,7 @@ impl<'a> Ctx<'a> {
         let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else {
             return Value::Error;
         };
-        match self.table.binary(op, x, y, args.span) {
+        match self.draft.table.binary(op, x, y, args.span) {
             Some(e) => Value::tensor(e),
             None => self.mismatch((x, a.span), (y, b.span)),
         }
@@ -49,13 +49,14 @@ impl<'a> Ctx<'a> {
         match v {
             Value::Num(n) => Some(*n),
             Value::Size(s) => s.value().map(|n| n as f64),
-            Value::Dim(a) => self.table.size(*a).value().map(|n| n as f64),
+            Value::Dim(a) => self.draft.table.size(*a).value().map(|n| n as f64),
             _ => None,
         }
     }
 
     fn mismatch(&mut self, (x, l): (ExprId, Span), (y, r): (ExprId, Span)) -> Value<'a> {
-        let (one, other) = (self.table.having(self.table.axes_of(x)), self.table.having(self.table.axes_of(y)));
+        let (one, other) =
+            (self.draft.table.having(self.draft.table.axes_of(x)), self.draft.table.having(self.draft.table.axes_of(y)));
         self.report(
             Diagnostic::new(Code::AxesMismatch, r, "axes do not line up")
                 .here(format!("this has {other}"))
@@ -73,7 +74,7 @@ impl<'a> Ctx<'a> {
         let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else {
             return Value::Error;
         };
-        match self.table.binary(BinaryOp::Rem, x, y, args.span) {
+        match self.draft.table.binary(BinaryOp::Rem, x, y, args.span) {
             Some(e) => Value::tensor(e),
             None => self.mismatch((x, a.span), (y, b.span)),
         }
@@ -94,7 +95,7 @@ impl<'a> Ctx<'a> {
             let mut fields = Vec::new();
             for ((name, p), (_, q)) in x.fields.iter().zip(&y.fields) {
                 let (Some(p), Some(q)) = (self.as_tensor(p, a.span), self.as_tensor(q, b.span)) else { return Value::Error };
-                match self.table.select(cond, p, q, args.span) {
+                match self.draft.table.select(cond, p, q, args.span) {
                     Some(e) => fields.push((name.clone(), Value::tensor(e))),
                     None => return self.mismatch((p, a.span), (q, b.span)),
                 }
@@ -104,9 +105,9 @@ impl<'a> Ctx<'a> {
         let (Some(x), Some(y)) = (self.as_tensor(&a.value, a.span), self.as_tensor(&b.value, b.span)) else {
             return Value::Error;
         };
-        match self.table.select(cond, x, y, args.span) {
+        match self.draft.table.select(cond, x, y, args.span) {
             Some(e) => Value::tensor(e),
-            None if self.table.union(self.table.axes_of(x), self.table.axes_of(y)).is_none() => {
+            None if self.draft.table.union(self.draft.table.axes_of(x), self.draft.table.axes_of(y)).is_none() => {
                 self.mismatch((x, a.span), (y, b.span))
             }
             None => self.mismatch((cond, c.span), (x, a.span)),

@@ -27,7 +27,7 @@ impl<'a> Ctx<'a> {
             Scope::Rollout(rollout, side) => {
                 let (env, prefix) = self.rollout_env(&rollout.clone(), *side);
                 if *side == super::planner::Side::Model {
-                    self.site.candidate = prefix.last().copied();
+                    self.place.site.candidate = prefix.last().copied();
                 }
                 for var in prefix {
                     lhs.push(Lhs::Var { var, offset: 0 });
@@ -40,10 +40,10 @@ impl<'a> Ctx<'a> {
         match source.value {
             DefValue::Input(input) => {
                 let domain = self.input_domain(input);
-                let var = self.new_var("t", source.span, Some(domain));
-                let (axes, dtype) = (self.inputs[input].axes.clone(), self.inputs[input].dtype);
+                let var = self.draft.new_var("t", source.span, Some(domain));
+                let (axes, dtype) = (self.draft.inputs[input].axes.clone(), self.draft.inputs[input].dtype);
                 let index = Index { terms: vec![(var, 1)], offset: 0 };
-                let value = self.table.push(Op::Input { input, index }, axes.clone(), dtype, source.span);
+                let value = self.draft.table.push(Op::Input { input, index }, axes.clone(), dtype, source.span);
                 self.set_type(system, id, Ty::Tensor { axes, dtype, attached: None });
                 return Some(hir::Def {
                     family,
@@ -55,12 +55,12 @@ impl<'a> Ctx<'a> {
                 });
             }
             DefValue::MemoryStart(module) => {
-                let out = self.modules[module].memory_out.clone();
-                let zero = self.table.constant(0.0, source.span);
-                let mut values = vec![self.table.broadcast(zero, &out, source.span)];
-                for carry in self.modules[module].carries.clone() {
-                    let axes = self.carries[carry].axes.clone();
-                    values.push(self.table.push(Op::Carry(carry), axes, Dtype::Real, source.span));
+                let out = self.draft.modules[module].memory_out.clone();
+                let zero = self.draft.table.constant(0.0, source.span);
+                let mut values = vec![self.draft.table.broadcast(zero, &out, source.span)];
+                for carry in self.draft.modules[module].carries.clone() {
+                    let axes = self.draft.carries[carry].axes.clone();
+                    values.push(self.draft.table.push(Op::Carry(carry), axes, Dtype::Real, source.span));
                 }
                 return Some(hir::Def {
                     family,
@@ -78,7 +78,7 @@ impl<'a> Ctx<'a> {
             vars.extend(var);
             lhs.push(one);
         }
-        self.site.active.clone_from(&vars);
+        self.place.site.active.clone_from(&vars);
         for clause in source.clauses {
             if let ClauseKind::For(iters) = &clause.kind {
                 for (var, domain) in iters.iter().filter(|(var, _)| written.iter().all(|(w, _)| w.text != var.text)) {
@@ -86,7 +86,7 @@ impl<'a> Ctx<'a> {
                 }
             }
         }
-        self.site.reset = self.resets(system, id, source, &env);
+        self.place.site.reset = self.resets(system, id, source, &env);
         let (e, value) = match source.value {
             DefValue::Equals(e) => (e, self.eval(e, &env)),
             DefValue::Draw(e) => (e, self.draw(e, &env)),
@@ -137,15 +137,15 @@ impl<'a> Ctx<'a> {
             if env.get(&name.text).is_some() || (env.sees_model() && self.is_static(&name.text)) {
                 continue;
             }
-            if self.site.vars.iter().any(|(n, _)| *n == name.text) {
+            if self.place.site.vars.iter().any(|(n, _)| *n == name.text) {
                 self.report(
                     Diagnostic::new(Code::NotAnIndex, name.span, format!("`{}` stands on the left twice", name.text))
                         .help("each subscript on the left has an index of its own"),
                 );
                 return None;
             }
-            let id = self.new_var(&name.text, name.span, None);
-            self.site.vars.push((name.text.clone(), id));
+            let id = self.draft.new_var(&name.text, name.span, None);
+            self.place.site.vars.push((name.text.clone(), id));
             new = Some(id);
         }
         let value = self.eval(e, env);
@@ -198,18 +198,18 @@ impl<'a> Ctx<'a> {
             );
             return;
         }
-        match self.site.vars.iter().rev().find(|(n, _)| *n == name.text) {
-            Some((_, id)) => self.vars[id.0 as usize].range = Some(range),
+        match self.place.site.vars.iter().rev().find(|(n, _)| *n == name.text) {
+            Some((_, id)) => self.draft.vars[id.0 as usize].range = Some(range),
             None if declares => {
-                let id = self.new_var(&name.text, name.span, Some(range));
-                self.site.vars.push((name.text.clone(), id));
-                self.site.active.push(id);
+                let id = self.draft.new_var(&name.text, name.span, Some(range));
+                self.place.site.vars.push((name.text.clone(), id));
+                self.place.site.active.push(id);
             }
             None => {
                 self.no_subscript(name);
                 // The right side reads it as it was meant.
-                let id = self.new_var(&name.text, name.span, Some(range));
-                self.site.vars.push((name.text.clone(), id));
+                let id = self.draft.new_var(&name.text, name.span, Some(range));
+                self.place.site.vars.push((name.text.clone(), id));
             }
         }
     }
@@ -257,7 +257,7 @@ impl<'a> Ctx<'a> {
         let value = match self.eval(e, env) {
             // `reset first`: at the step of the equation itself.
             Value::Family(f) if f.missing() == 1 => {
-                let var = self.site.vars.first()?.1;
+                let var = self.place.site.vars.first()?.1;
                 self.read(&f, vec![Index { terms: vec![(var, 1)], offset: 0 }], e.span)
             }
             other => other,
@@ -275,7 +275,7 @@ impl<'a> Ctx<'a> {
 
     /// `x ~ D`.
     pub(super) fn draw(&mut self, e: &'a Expr, env: &Env<'a>) -> Value<'a> {
-        let before = self.draws.len();
+        let before = self.draft.draws.len();
         let value = self.eval(e, env);
         match &value {
             Value::Error => Value::Error,
@@ -295,17 +295,17 @@ impl<'a> Ctx<'a> {
                     return Value::Error;
                 };
                 let outer = std::mem::replace(
-                    &mut self.site.draw_from,
-                    if self.site.system == ACT { DrawFrom::Sample } else { DrawFrom::Values(from) },
+                    &mut self.place.site.draw_from,
+                    if self.place.site.system == ACT { DrawFrom::Sample } else { DrawFrom::Values(from) },
                 );
                 let drawn = self.call(&super::value::Callable::Method { env: d.env.clone(), method }, Vec::new(), e.span);
-                self.site.draw_from = outer;
+                self.place.site.draw_from = outer;
                 drawn
             }
             // `pick ~ subset(E, 2)`: the call is the draw.
-            Value::Tensor(_) if self.draws.len() > before => value,
+            Value::Tensor(_) if self.draft.draws.len() > before => value,
             Value::Ensemble(axis, _) => {
-                let name = self.table.name(*axis).to_string();
+                let name = self.draft.table.name(*axis).to_string();
                 self.ensemble_error(&name, e.span);
                 Value::Error
             }

@@ -58,7 +58,7 @@ impl<'a> Ctx<'a> {
             }
             ExprKind::Fold { op, var, over, body } => self.fold(op, var, over, body, env, e.span),
             ExprKind::If { cond, then, other } => {
-                if self.site.training && self.site.acts {
+                if self.place.site.training && self.place.site.acts {
                     return self.by_phase(cond, then, other, env, e.span);
                 }
                 let c = self.eval(cond, env);
@@ -87,14 +87,14 @@ impl<'a> Ctx<'a> {
             ExprKind::Update(base, fields) => self.update(base, fields, env, e.span),
             ExprKind::Arrow(inner, shape) => {
                 let Some(axes) = self.shape(shape, env) else { return Value::Error };
-                let outer = self.expected.replace(axes.clone());
+                let outer = self.place.expected.replace(axes.clone());
                 let value = self.eval(inner, env);
-                let unused = std::mem::replace(&mut self.expected, outer);
+                let unused = std::mem::replace(&mut self.place.expected, outer);
                 if unused.is_some() && !value.is_error() {
                     // Not a block: the arrow only says what the axes are.
                     let Some(t) = self.as_tensor(&value, inner.span) else { return Value::Error };
-                    if !self.same_axes(self.table.axes_of(t), &axes) {
-                        let (have, want) = (self.table.having(self.table.axes_of(t)), self.table.having(&axes));
+                    if !self.same_axes(self.draft.table.axes_of(t), &axes) {
+                        let (have, want) = (self.draft.table.having(self.draft.table.axes_of(t)), self.draft.table.having(&axes));
                         self.report(
                             Diagnostic::new(Code::AxesMismatch, inner.span, "axes do not line up")
                                 .here(format!("this has {have}"))

@@ -19,7 +19,7 @@ impl<'a> Ctx<'a> {
         act: Option<ActBuild>,
         settings: Option<Settings>,
     ) -> Option<hir::Model> {
-        if !self.diagnostics.iter().any(Diagnostic::is_error) {
+        if !self.sink.diagnostics.iter().any(Diagnostic::is_error) {
             self.unfinished_gradients();
         }
         let mut systems: Vec<System> = Vec::new();
@@ -30,9 +30,9 @@ impl<'a> Ctx<'a> {
         }
         self.judge_sizes();
         // Time needs equations that could be read; what was wrong with the others has been said.
-        let clean = !self.diagnostics.iter().any(Diagnostic::is_error);
+        let clean = !self.sink.diagnostics.iter().any(Diagnostic::is_error);
         if clean {
-            let decided = act.as_ref().map_or(Vec::new(), |build| build.sites(&self.act_next, &self.carries));
+            let decided = act.as_ref().map_or(Vec::new(), |build| build.sites(&self.acting.next, &self.draft.carries));
             self.solve(&mut systems, &objective, &decided);
             for (id, system) in systems.iter().enumerate() {
                 self.gradients_in_loops(system, &system.stages, &[]);
@@ -53,18 +53,18 @@ impl<'a> Ctx<'a> {
         }
         let act = act.map(|build| {
             let state = self.act_state(&build);
-            let next = std::mem::take(&mut self.act_next);
+            let next = std::mem::take(&mut self.acting.next);
             (build, state, next)
         });
-        if self.members.losses.is_empty() && !self.params.is_empty() {
+        if self.names.members.losses.is_empty() && !self.draft.params.is_empty() {
             self.missing("loss", "nothing would be learned: `loss dyn 1.0 = ..`");
         }
         // A mistake may be why something is not reached.
-        if !self.diagnostics.iter().any(Diagnostic::is_error) {
+        if !self.sink.diagnostics.iter().any(Diagnostic::is_error) {
             self.unreached(&objective.losses, &objective.optimizers);
             self.unused();
         }
-        if self.diagnostics.iter().any(Diagnostic::is_error) {
+        if self.sink.diagnostics.iter().any(Diagnostic::is_error) {
             return None;
         }
         self.shared_draws(&systems[TRAIN], &systems[EVALUATE]);
@@ -81,16 +81,17 @@ impl<'a> Ctx<'a> {
         let evaluate = systems.pop().unwrap_or_default();
         let train = systems.pop().unwrap_or_default();
         let (low, high) = self.action_range();
-        let action_name = self.members.action.map(|(t, _)| t.name.text.clone())?;
-        let action = hir::Action { input: self.inputs.iter().position(|i| i.name == action_name)?, low, high };
+        let action_name = self.names.members.action.map(|(t, _)| t.name.text.clone())?;
+        let action = hir::Action { input: self.draft.inputs.iter().position(|i| i.name == action_name)?, low, high };
         let vars = self
+            .draft
             .vars
             .iter()
             .map(|v| hir::Var { name: v.name.clone(), lo: v.range.map_or(0, |r| r.0), hi: v.range.map_or(0, |r| r.1) })
             .collect();
-        let modules = (0..self.modules.len())
+        let modules = (0..self.draft.modules.len())
             .map(|i| {
-                let m = &self.modules[i];
+                let m = &self.draft.modules[i];
                 hir::Module {
                     name: m.name.clone(),
                     kind: m.kind,
@@ -104,20 +105,20 @@ impl<'a> Ctx<'a> {
             .collect();
         let mut model = hir::Model {
             name: self.flat.name.text.clone(),
-            axes: std::mem::take(&mut self.table.axes),
-            dims: std::mem::take(&mut self.dims.list),
-            inputs: std::mem::take(&mut self.inputs),
+            axes: std::mem::take(&mut self.draft.table.axes),
+            dims: std::mem::take(&mut self.draft.dims.list),
+            inputs: std::mem::take(&mut self.draft.inputs),
             action,
-            latents: std::mem::take(&mut self.latents),
+            latents: std::mem::take(&mut self.draft.latents),
             modules,
-            params: std::mem::take(&mut self.params),
-            carries: std::mem::take(&mut self.carries),
-            schedules: std::mem::take(&mut self.schedules),
-            draws: std::mem::take(&mut self.draws),
-            exprs: std::mem::take(&mut self.table.nodes),
+            params: std::mem::take(&mut self.draft.params),
+            carries: std::mem::take(&mut self.draft.carries),
+            schedules: std::mem::take(&mut self.draft.schedules),
+            draws: std::mem::take(&mut self.draft.draws),
+            exprs: std::mem::take(&mut self.draft.table.nodes),
             vars,
             train,
-            running: std::mem::take(&mut self.running),
+            running: std::mem::take(&mut self.draft.running),
             losses: objective.losses,
             records,
             evaluate,
@@ -140,17 +141,17 @@ impl<'a> Ctx<'a> {
     /// `decided` is what acting computes of its equations.
     fn solve(&mut self, systems: &mut [System], objective: &Objective, decided: &[time::Site]) {
         for (id, sites) in [(TRAIN, objective.train_sites.as_slice()), (EVALUATE, &objective.evaluate_sites), (ACT, decided)] {
-            self.sizes = if id == EVALUATE { super::Sizes::Evaluate } else { super::Sizes::Train };
+            self.place.sizes = if id == EVALUATE { super::Sizes::Evaluate } else { super::Sizes::Train };
             let inputs: Vec<(String, (i64, i64))> =
-                (0..self.inputs.len()).map(|i| (self.inputs[i].name.clone(), self.input_domain(i))).collect();
+                (0..self.draft.inputs.len()).map(|i| (self.draft.inputs[i].name.clone(), self.input_domain(i))).collect();
             systems[id].inputs = inputs.iter().map(|(_, domain)| *domain).collect();
             let mut found = Vec::new();
             // Acting reads the training's values at "now", which `act_state` follows itself.
             let inputs =
                 if id == ACT { inputs.into_iter().map(|(n, _)| (n, (i64::MIN / 4, i64::MAX / 4))).collect() } else { inputs };
-            let time = self.dims.time.clone().filter(|_| id != ACT).and_then(|name| {
-                let axis = self.dims.get(&name, self.sizes)?;
-                Some((name, self.table.size(axis).value()?))
+            let time = self.draft.dims.time.clone().filter(|_| id != ACT).and_then(|name| {
+                let axis = self.draft.dims.get(&name, self.place.sizes)?;
+                Some((name, self.draft.table.size(axis).value()?))
             });
             // The losses and metrics of an on-policy source run over transitions, the steps that have an action.
             let within: Vec<(VarId, (i64, i64))> = match self.transitions(&systems[id]).filter(|_| id != ACT) {
@@ -160,9 +161,9 @@ impl<'a> Ctx<'a> {
             let hidden: Vec<usize> = self.systems[id].families.iter().map(super::system::FamilyBuild::hidden).collect();
             time::solve(
                 time::Problem {
-                    exprs: &self.table.nodes,
-                    written_out: &self.written_out,
-                    vars: &mut self.vars,
+                    exprs: &self.draft.table.nodes,
+                    written_out: &self.gradients.written_out,
+                    vars: &mut self.draft.vars,
                     system: &mut systems[id],
                     sites,
                     touched: &self.systems[id].touched,
@@ -176,18 +177,18 @@ impl<'a> Ctx<'a> {
             );
             // The text of a planner's algorithm may be the prelude's.
             let planner = self.systems[id].families.iter().find_map(|f| self.planner_of(&f.name));
-            self.calls.extend(planner.filter(|_| id == ACT));
+            self.sink.calls.extend(planner.filter(|_| id == ACT));
             for d in found {
                 self.report(d);
             }
-            self.calls.clear();
+            self.sink.calls.clear();
         }
-        self.sizes = super::Sizes::Train;
+        self.place.sizes = super::Sizes::Train;
     }
 
     /// A gradient through equations that are not written out is taken where they are computed: in the same loop, or in none.
     fn gradients_in_loops(&mut self, system: &System, stages: &[hir::Stage], inside: &[hir::FamilyId]) {
-        if self.in_place.is_empty() {
+        if self.gradients.in_place.is_empty() {
             return;
         }
         for stage in stages {
@@ -204,12 +205,12 @@ impl<'a> Ctx<'a> {
                         if !seen.insert(e) {
                             continue;
                         }
-                        let op = self.table.op(e);
+                        let op = self.draft.table.op(e);
                         op.operands(|x| open.push(x));
                         let Op::Grad { wrt, .. } = *op else { continue };
-                        let here = matches!(self.table.op(wrt), Op::Read { family, .. } if inside.contains(family));
-                        if self.in_place.contains_key(&e) && !here {
-                            let span = self.table.nodes[e.0 as usize].span;
+                        let here = matches!(self.draft.table.op(wrt), Op::Read { family, .. } if inside.contains(family));
+                        if self.gradients.in_place.contains_key(&e) && !here {
+                            let span = self.draft.table.nodes[e.0 as usize].span;
                             self.report(
                                 Diagnostic::new(
                                     Code::GradThroughScan,
@@ -228,8 +229,8 @@ impl<'a> Ctx<'a> {
 
     /// Where an on-policy source has an action, `lo..hi`; none for other sources.
     fn transitions(&self, system: &System) -> Option<(i64, i64)> {
-        let (action, _) = self.members.action.filter(|_| self.is_rollout())?;
-        let input = self.inputs.iter().position(|i| i.name == action.name.text)?;
+        let (action, _) = self.names.members.action.filter(|_| self.is_rollout())?;
+        let input = self.draft.inputs.iter().position(|i| i.name == action.name.text)?;
         system.inputs.get(input).copied()
     }
 
@@ -250,16 +251,16 @@ impl<'a> Ctx<'a> {
         let mut short = None;
         let mut seen = HashSet::new();
         for (root, var, wider) in values {
-            let range = var.and_then(|v| self.vars[v.0 as usize].range);
+            let range = var.and_then(|v| self.draft.vars[v.0 as usize].range);
             let covers = range.is_none_or(|r| r == steps || wider && r.0 <= steps.0 && steps.1 <= r.1);
             let mut open = vec![root];
             while let Some(e) = open.pop() {
                 if !seen.insert((e, var)) {
                     continue;
                 }
-                let span = self.table.nodes[e.0 as usize].span;
-                let (index, name): (&[Index], &str) = match self.table.op(e) {
-                    Op::Input { index, input } => (std::slice::from_ref(index), &self.inputs[*input].name),
+                let span = self.draft.table.nodes[e.0 as usize].span;
+                let (index, name): (&[Index], &str) = match self.draft.table.op(e) {
+                    Op::Input { index, input } => (std::slice::from_ref(index), &self.draft.inputs[*input].name),
                     Op::Read { index, family, .. } => (index, &system.families[family.0 as usize].name),
                     Op::Index(index) if covers && index.terms.iter().any(|(v, _)| Some(*v) == var) => {
                         let message = "an on-policy update sees single steps, and does not know their numbers";
@@ -302,11 +303,11 @@ impl<'a> Ctx<'a> {
 
     /// A draw whose distribution is the same for every sample is drawn once for all.
     fn shared_draws(&mut self, train: &System, evaluate: &System) {
-        if !self.draw_from.iter().any(|from| matches!(from, DrawFrom::Values(_))) {
+        if !self.draft.draw_from.iter().any(|from| matches!(from, DrawFrom::Values(_))) {
             return;
         }
-        let [a, b] = [train, evaluate].map(|system| per_sample(&self.table.nodes, system));
-        for (draw, from) in self.draws.iter_mut().zip(&self.draw_from) {
+        let [a, b] = [train, evaluate].map(|system| per_sample(&self.draft.table.nodes, system));
+        for (draw, from) in self.draft.draws.iter_mut().zip(&self.draft.draw_from) {
             if let DrawFrom::Values(parts) = from {
                 // A part's families are those of the system it was elaborated in: the larger set decides.
                 draw.per_sample = parts.iter().any(|e| a[e.0 as usize] || b[e.0 as usize]);
@@ -324,13 +325,13 @@ impl<'a> Ctx<'a> {
             }
         };
         for f in &self.systems[TRAIN].families {
-            let input = self.inputs.iter().any(|i| i.name == f.name);
+            let input = self.draft.inputs.iter().any(|i| i.name == f.name);
             let evaluated = self.systems[EVALUATE].find(&f.name).map(|id| &self.systems[EVALUATE].families[id]);
             if !(f.used || input || evaluated.is_some_and(|f| f.used)) {
                 tell("reads", &Ident { text: f.name.clone(), span: f.span }, "use it in a loss, or leave it out");
             }
         }
-        let m = &self.members;
+        let m = &self.names.members;
         let named = [
             ("reads the dim", m.dims.iter().map(|b| &b.name).collect::<Vec<_>>()),
             ("reads the const", m.consts.iter().map(|b| &b.name).collect()),
@@ -339,11 +340,11 @@ impl<'a> Ctx<'a> {
             ("calls the planner", m.planners.iter().map(|p| &p.name).collect()),
         ];
         for (what, names) in named {
-            for name in names.into_iter().filter(|name| !self.used.contains(&name.text)) {
+            for name in names.into_iter().filter(|name| !self.names.used.contains(&name.text)) {
                 tell(what, name, "leave it out, or see whether another name was meant");
             }
         }
-        for (name, _) in m.slows.iter().filter(|(name, _)| !self.used.contains(&format!("slow.{}", name.text))) {
+        for (name, _) in m.slows.iter().filter(|(name, _)| !self.names.used.contains(&format!("slow.{}", name.text))) {
             tell("calls the slow copy of", name, &format!("write `slow.{}(..)`, or leave it out", name.text));
         }
         found.sort_by_key(|d| d.primary.span);

@@ -33,7 +33,7 @@ impl<'a> Ctx<'a> {
         }
         let size = |cx: &Self, v: &Value<'a>| match v {
             Value::Size(s) => Some(s.clone()),
-            Value::Dim(axis) => Some(cx.table.size(*axis).clone()),
+            Value::Dim(axis) => Some(cx.draft.table.size(*axis).clone()),
             Value::Num(n) if n.fract() == 0.0 && n.abs() < 1e15 => Some(Size::known(*n as i64)),
             _ => None,
         };
@@ -72,7 +72,7 @@ impl<'a> Ctx<'a> {
     fn fold_index(&mut self, op: Bin, a: &Value<'a>, b: &Value<'a>) -> Option<Value<'a>> {
         let whole = |cx: &Self, v: &Value<'a>| match v {
             Value::Num(n) if n.fract() == 0.0 && n.abs() < 1e15 => Some(*n as i64),
-            Value::Dim(axis) => cx.table.size(*axis).value(),
+            Value::Dim(axis) => cx.draft.table.size(*axis).value(),
             Value::Size(s) => s.value(),
             _ => None,
         };
@@ -175,17 +175,17 @@ impl<'a> Ctx<'a> {
             );
             return Value::Error;
         }
-        let id = self.new_var(&var.text, var.span, Some(range));
+        let id = self.draft.new_var(&var.text, var.span, Some(range));
         let inner = env.child();
         inner.set(&*var.text, Value::Index(Self::index_of(id)));
-        self.site.active.push(id);
+        self.place.site.active.push(id);
         let value = self.eval(body, &inner);
-        self.site.active.pop();
+        self.place.site.active.pop();
         match reduce {
             None => match axis {
                 Some(axis) => {
                     let Some(axis) = self.row_axis(&value, axis, env, span) else { return Value::Error };
-                    self.map(&value, span, &mut |cx, e| Some(cx.table.each(id, axis, e, span)))
+                    self.map(&value, span, &mut |cx, e| Some(cx.draft.table.each(id, axis, e, span)))
                 }
                 None => {
                     self.report(
@@ -203,15 +203,15 @@ impl<'a> Ctx<'a> {
     /// Hessian have.
     fn row_axis(&mut self, value: &Value<'a>, axis: AxisId, env: &Env<'a>, span: Span) -> Option<AxisId> {
         let leaves = self.leaves(value, span)?;
-        let (name, size) = (self.table.name(axis).to_string(), self.table.size(axis).clone());
+        let (name, size) = (self.draft.table.name(axis).to_string(), self.draft.table.size(axis).clone());
         let mut row = axis;
         let mut count = 1;
-        while leaves.iter().any(|e| self.table.axes_of(*e).contains(&row)) {
+        while leaves.iter().any(|e| self.draft.table.axes_of(*e).contains(&row)) {
             count += 1;
             row = self.axis_named(&format!("{name}{count}"), &size, env);
         }
-        if *self.table.size(row) != size {
-            let (other, size) = (self.table.show_axis(row), size.to_string());
+        if *self.draft.table.size(row) != size {
+            let (other, size) = (self.draft.table.show_axis(row), size.to_string());
             self.report(
                 Diagnostic::new(Code::RepeatedAxis, span, format!("the value has the axis `{name}` already"))
                     .note(format!("its rows would lie along {other}, which has not the size {size}"))
@@ -224,8 +224,8 @@ impl<'a> Ctx<'a> {
 
     fn fold_value(&mut self, op: ReduceOp, var: VarId, value: &Value<'a>, span: Span) -> Value<'a> {
         self.map(value, span, &mut |cx, e| {
-            let axes = cx.table.axes_of(e).to_vec();
-            Some(cx.table.push(Op::Fold { op, vars: vec![var], batch: false, body: e }, axes, Dtype::Real, span))
+            let axes = cx.draft.table.axes_of(e).to_vec();
+            Some(cx.draft.table.push(Op::Fold { op, vars: vec![var], batch: false, body: e }, axes, Dtype::Real, span))
         })
     }
 
@@ -242,21 +242,21 @@ impl<'a> Ctx<'a> {
         env: &Env<'a>,
         span: Span,
     ) -> Value<'a> {
-        let (Some(reduce), &[axis]) = (reduce, self.table.axes_of(places)) else {
+        let (Some(reduce), &[axis]) = (reduce, self.draft.table.axes_of(places)) else {
             return self.error(Code::WrongKind, at, format!("`{}` over drawn places needs a list of them", op.text));
         };
-        let Some(n) = self.table.size(axis).value() else {
-            let size = self.table.size(axis).clone();
+        let Some(n) = self.draft.table.size(axis).value() else {
+            let size = self.draft.table.size(axis).clone();
             self.unbound(&size, at);
             return Value::Error;
         };
-        let id = self.new_var(&var.text, var.span, Some((0, n)));
-        let place = self.table.at(places, axis, Index { terms: vec![(id, 1)], offset: 0 }, at);
+        let id = self.draft.new_var(&var.text, var.span, Some((0, n)));
+        let place = self.draft.table.at(places, axis, Index { terms: vec![(id, 1)], offset: 0 }, at);
         let inner = env.child();
         inner.set(&*var.text, Value::tensor(place));
-        self.site.active.push(id);
+        self.place.site.active.push(id);
         let value = self.eval(body, &inner);
-        self.site.active.pop();
+        self.place.site.active.pop();
         self.fold_value(reduce, id, &value, span)
     }
 
@@ -305,14 +305,14 @@ impl<'a> Ctx<'a> {
         let count = parts.len();
         let mut all = first;
         for part in parts.into_iter().skip(1) {
-            match self.table.binary(combine, all, part, span) {
+            match self.draft.table.binary(combine, all, part, span) {
                 Some(e) => all = e,
                 None => return self.error(Code::AxesMismatch, span, "the parts of this fold have different axes"),
             }
         }
         if divide {
-            let n = self.table.constant(count as f64, span);
-            all = self.table.binary(BinaryOp::Div, all, n, span).unwrap_or(all);
+            let n = self.draft.table.constant(count as f64, span);
+            all = self.draft.table.binary(BinaryOp::Div, all, n, span).unwrap_or(all);
         }
         Value::tensor(all)
     }

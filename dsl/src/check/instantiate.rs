@@ -20,28 +20,28 @@ use std::rc::Rc;
 impl<'a> Ctx<'a> {
     /// Finds a module's types and expands its block once on stand-ins, so that its parameters exist.
     pub(super) fn instantiate(&mut self, module: usize) {
-        match self.modules[module].state {
+        match self.draft.modules[module].state {
             State::Done => return,
             State::Open => {
-                let (name, span) = (self.modules[module].name.clone(), self.modules[module].span);
+                let (name, span) = (self.draft.modules[module].name.clone(), self.draft.modules[module].span);
                 self.error(Code::SelfReference, span, format!("the declaration of `{name}` needs itself"));
                 return;
             }
-            State::Unseen => self.modules[module].state = State::Open,
+            State::Unseen => self.draft.modules[module].state = State::Open,
         }
-        let sizes = std::mem::replace(&mut self.sizes, super::Sizes::Train);
-        let (_, _) = self.at_site(Site::outside(TRAIN), |cx| match cx.modules[module].decl {
+        let sizes = std::mem::replace(&mut self.place.sizes, super::Sizes::Train);
+        let (_, _) = self.at_site(Site::outside(TRAIN), |cx| match cx.draft.modules[module].decl {
             Decl::Net(net) => cx.instantiate_net(module, net),
             Decl::Memory(memory) => cx.instantiate_memory(module, memory),
             Decl::Param(decl, init) => cx.instantiate_param(module, decl, init),
         });
-        self.sizes = sizes;
-        self.modules[module].state = State::Done;
+        self.place.sizes = sizes;
+        self.draft.modules[module].state = State::Done;
     }
 
     fn instantiate_param(&mut self, module: usize, decl: &'a Typed, init: &'a ast::Expr) {
         let env = self.model_env(decl.name.span.file);
-        self.instance = Some(Instance {
+        self.place.instance = Some(Instance {
             path: String::new(),
             module,
             mode: Mode::Fast,
@@ -53,12 +53,12 @@ impl<'a> Ctx<'a> {
     }
 
     fn instantiate_net(&mut self, module: usize, net: &'a ast::Net) {
-        self.modules[module].inputs = self.input_types(&net.params);
+        self.draft.modules[module].inputs = self.input_types(&net.params);
         if let Some(name) = &net.ensemble {
             match self.model_axis(&name.text) {
                 Some(axis) => {
                     self.no_batch(&[axis], name.span);
-                    self.modules[module].ensemble = Some(axis);
+                    self.draft.modules[module].ensemble = Some(axis);
                 }
                 None => self.unknown_axis(name, None),
             }
@@ -69,7 +69,7 @@ impl<'a> Ctx<'a> {
             OutType::Fields(fields, _) => self.out_fields(fields, &env),
             OutType::Named(call) => self.out_named(call, &env),
         };
-        self.modules[module].out = out;
+        self.draft.modules[module].out = out;
         let args = self.stand_ins(module, net.name.span);
         if let Some(args) = args {
             self.call_net(module, Mode::Fast, args, net.block.span);
@@ -77,12 +77,12 @@ impl<'a> Ctx<'a> {
     }
 
     fn instantiate_memory(&mut self, module: usize, memory: &'a ast::Memory) {
-        self.modules[module].inputs = self.input_types(&memory.params);
+        self.draft.modules[module].inputs = self.input_types(&memory.params);
         let Some(args) = self.stand_ins(module, memory.name.span) else { return };
         let Some(block) = self.block_named(&memory.block) else { return };
         let Some(args) = self.net_args(module, args, memory.block.span) else { return };
         let env = self.model_env(memory.name.span.file);
-        self.instance = Some(Instance {
+        self.place.instance = Some(Instance {
             path: memory.name.text.clone(),
             module,
             mode: Mode::Fast,
@@ -102,13 +102,13 @@ impl<'a> Ctx<'a> {
             return;
         }
         let value = self.call_block(block, args, &memory.block.args, &env, wanted.clone(), memory.block.span);
-        let instance = self.instance.take();
+        let instance = self.place.instance.take();
         let Some(Instance { carries: Carries::Find(found), .. }) = instance else { return };
-        self.modules[module].carries = found.iter().map(|(c, _)| *c).collect();
+        self.draft.modules[module].carries = found.iter().map(|(c, _)| *c).collect();
         let Some(out) = self.as_tensor(&value, memory.block.span) else { return };
-        let have = self.table.axes_of(out).to_vec();
+        let have = self.draft.table.axes_of(out).to_vec();
         if have.len() != memory.out.axes.len() {
-            let shown = self.table.having(&have);
+            let shown = self.draft.table.having(&have);
             self.report(
                 Diagnostic::new(Code::AxesMismatch, memory.out.span, format!("`{}` returns {shown}", memory.block.name.text))
                     .help("name as many axes as it returns"),
@@ -116,20 +116,20 @@ impl<'a> Ctx<'a> {
             return;
         }
         if wanted.is_some() {
-            self.modules[module].memory_out = have;
+            self.draft.modules[module].memory_out = have;
             return;
         }
         // The letter becomes a dim of the model, with the size that the block returns.
         let mut axes = Vec::new();
         for (letter, axis) in memory.out.axes.iter().zip(have) {
-            let size = self.table.size(axis).clone();
+            let size = self.draft.table.size(axis).clone();
             axes.push(self.add_dim(&letter.name.text, size, false, letter.name.span));
         }
-        self.modules[module].memory_out = axes;
+        self.draft.modules[module].memory_out = axes;
     }
 
     fn dim_is_declared(&self, name: &str) -> bool {
-        self.dims.get(name, super::Sizes::Train).is_some() || self.members.dims.iter().any(|b| b.name.text == name)
+        self.draft.dims.get(name, super::Sizes::Train).is_some() || self.names.members.dims.iter().any(|b| b.name.text == name)
     }
 
     /// Types of a net's parameters; an untyped one is looked up by name.
@@ -154,13 +154,13 @@ impl<'a> Ctx<'a> {
     fn type_named(&mut self, name: &Ident) -> InputTy {
         let text = &name.text;
         let mut found: Vec<(InputTy, String)> = Vec::new();
-        if let Some(i) = self.inputs.iter().position(|i| i.name == *text) {
-            found.push((InputTy::Axes(self.inputs[i].axes.clone()), format!("the data field `{text}`")));
+        if let Some(i) = self.draft.inputs.iter().position(|i| i.name == *text) {
+            found.push((InputTy::Axes(self.draft.inputs[i].axes.clone()), format!("the data field `{text}`")));
         }
-        if let Some(i) = self.latents.iter().position(|l| l.name == *text) {
+        if let Some(i) = self.draft.latents.iter().position(|l| l.name == *text) {
             found.push((InputTy::Latent(i), format!("the latent `{text}`")));
         }
-        for latent in &self.latents {
+        for latent in &self.draft.latents {
             if let Some((_, axes)) = latent.fields.iter().find(|(n, _)| n == text) {
                 found.push((InputTy::Axes(axes.clone()), format!("the field `{}.{text}`", latent.name)));
             }
@@ -171,10 +171,10 @@ impl<'a> Ctx<'a> {
         match found.len() {
             1 => found.remove(0).0,
             0 => {
-                let mut known: Vec<String> = self.inputs.iter().map(|i| i.name.clone()).collect();
-                known.extend(self.latents.iter().map(|l| l.name.clone()));
-                known.extend(self.latents.iter().flat_map(|l| l.fields.iter().map(|(n, _)| n.clone())));
-                known.extend(self.modules.iter().filter(|m| m.kind == ModuleKind::Memory).map(|m| m.name.clone()));
+                let mut known: Vec<String> = self.draft.inputs.iter().map(|i| i.name.clone()).collect();
+                known.extend(self.draft.latents.iter().map(|l| l.name.clone()));
+                known.extend(self.draft.latents.iter().flat_map(|l| l.fields.iter().map(|(n, _)| n.clone())));
+                known.extend(self.draft.modules.iter().filter(|m| m.kind == ModuleKind::Memory).map(|m| m.name.clone()));
                 self.report(
                     Diagnostic::new(Code::UnknownName, name.span, format!("nothing says what `{text}` is"))
                         .suggest(text, known.iter().map(String::as_str))
@@ -219,18 +219,18 @@ impl<'a> Ctx<'a> {
     /// `-> z`, `-> a`, `-> twohot(..)`.
     fn out_named(&mut self, call: &'a ast::Call, env: &Env<'a>) -> Out<'a> {
         if call.args.is_empty() {
-            if let Some(i) = self.latents.iter().position(|l| l.name == call.name.text) {
-                return Out::Fields { latent: Some(i), fields: self.latents[i].fields.clone() };
+            if let Some(i) = self.draft.latents.iter().position(|l| l.name == call.name.text) {
+                return Out::Fields { latent: Some(i), fields: self.draft.latents[i].fields.clone() };
             }
-            if let Some(input) = self.inputs.iter().find(|i| i.name == call.name.text) {
+            if let Some(input) = self.draft.inputs.iter().find(|i| i.name == call.name.text) {
                 return Out::Axes(input.axes.clone());
             }
         }
         match self.program.find(call.name.span.file, &call.name.text) {
             Some(Item::Dist(def)) => self.out_dist(def, call, env),
             _ => {
-                let mut known: Vec<String> = self.latents.iter().map(|l| l.name.clone()).collect();
-                known.extend(self.inputs.iter().map(|i| i.name.clone()));
+                let mut known: Vec<String> = self.draft.latents.iter().map(|l| l.name.clone()).collect();
+                known.extend(self.draft.inputs.iter().map(|i| i.name.clone()));
                 known.extend(
                     self.program
                         .names(call.name.span.file)
@@ -271,7 +271,7 @@ impl<'a> Ctx<'a> {
                 );
                 return Out::Unknown;
             };
-            let value = match e.as_name().and_then(|n| self.inputs.iter().find(|i| i.name == n.text)) {
+            let value = match e.as_name().and_then(|n| self.draft.inputs.iter().find(|i| i.name == n.text)) {
                 Some(input) => Value::Axes(input.axes.clone().into()),
                 None => self.eval(e, env),
             };
@@ -317,18 +317,18 @@ impl<'a> Ctx<'a> {
 
     /// Stand-ins for a module's arguments.
     fn stand_ins(&mut self, module: usize, span: Span) -> Option<Vec<(Value<'a>, Span)>> {
-        let inputs = self.modules[module].inputs.clone();
+        let inputs = self.draft.modules[module].inputs.clone();
         let mut args = Vec::new();
         for input in inputs {
             let value = match input.ty {
                 InputTy::Axes(axes) => self.hole(axes, span),
                 InputTy::Latent(i) => {
-                    let fields = self.latents[i].fields.clone();
+                    let fields = self.draft.latents[i].fields.clone();
                     let fields = fields.into_iter().map(|(n, axes)| (n, self.hole(axes, span))).collect();
                     Value::Record(Rc::new(Record { latent: Some(i), fields }))
                 }
                 InputTy::Memory(m) => {
-                    let axes = self.modules[m].memory_out.clone();
+                    let axes = self.draft.modules[m].memory_out.clone();
                     self.hole(axes, span)
                 }
                 InputTy::Unknown => return None,
@@ -339,7 +339,7 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn hole(&mut self, axes: Vec<AxisId>, span: Span) -> Value<'a> {
-        self.holes += 1;
-        Value::tensor(self.table.push(Op::Hole(self.holes), axes, Dtype::Real, span))
+        self.draft.holes += 1;
+        Value::tensor(self.draft.table.push(Op::Hole(self.draft.holes), axes, Dtype::Real, span))
     }
 }

@@ -14,6 +14,7 @@
 //! | `call`, `bind`, `body`, `block`, `dist` | calls: arguments meet parameters; functions, blocks, distributions |
 //! | `builtins`, `elementwise`, `reductions`, `arrays`, `draws`, `derivatives` | the functions that Rust knows |
 //! | `shape` | shapes, conversions, axes that must agree |
+//! | `state` | the state of a check by theme: the model so far, names, diagnostics |
 //! | `value`, `table` | values while a model is checked, and the table of its expressions |
 //! | `budget` | what a check may cost |
 //! | `objective` | losses, metrics, optimisers |
@@ -63,6 +64,7 @@ mod running;
 mod settings;
 mod shape;
 mod sizes;
+mod state;
 mod subscript;
 mod system;
 mod table;
@@ -73,20 +75,17 @@ mod ty;
 mod value;
 mod window;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 use crate::ast::Item;
 use crate::diagnostics::{Code, Diagnostic};
-use crate::hir::{self, AxisId, ExprId, VarId};
+use crate::hir::{self, ExprId, VarId};
 use crate::resolve::{self, Flat, Program};
 use crate::source::{FileId, Sources, Span};
 use crate::{Checked, Loader, Options};
 use budget::{STEP, Spent};
-use declare::Members;
-use module::{Instance as BlockInstance, ModuleBuild};
+use state::{Acting, Constants, Draft, Gradients, Names, Place, Sink};
 use system::SystemBuild;
-use table::Table;
-use time::VarDecl;
 use value::{Env, Sees, Value};
 
 /// Calls inside calls.
@@ -225,10 +224,10 @@ fn check_model(
 ) -> Option<hir::Model> {
     let mut cx = Ctx::new(program, flat, options, *spent);
     let model = stacker::maybe_grow(1 << 20, 8 << 20, || cx.model());
-    diagnostics.append(&mut cx.diagnostics);
+    diagnostics.append(&mut cx.sink.diagnostics);
     // The nodes of a model without mistakes have moved into it.
-    let nodes = model.as_ref().map_or(cx.table.nodes.len(), |m| m.exprs.len());
-    *spent = Spent { nodes: spent.nodes + nodes, ..cx.spent };
+    let nodes = model.as_ref().map_or(cx.draft.table.nodes.len(), |m| m.exprs.len());
+    *spent = Spent { nodes: spent.nodes + nodes, left_out: spent.left_out + cx.sink.left_out, ..cx.spent };
     model
 }
 
@@ -279,72 +278,21 @@ pub(crate) struct Reset {
     pub bases: Vec<equation::Base>,
 }
 
+/// The check of one model. Each field is the state of one theme; see [`state`].
 pub(crate) struct Ctx<'a> {
     program: &'a Program,
     flat: &'a Flat,
     options: &'a Options,
-    diagnostics: Vec<Diagnostic>,
-    table: Table,
-    members: Members<'a>,
-    sizes: Sizes,
-    /// Names with two meanings: reported once, and silent wherever they are used.
-    clashes: HashSet<String>,
-    dims: declare::Dims,
-    inputs: Vec<hir::Input>,
-    latents: Vec<hir::Latent>,
-    modules: Vec<ModuleBuild<'a>>,
-    params: Vec<hir::Param>,
-    param_index: HashMap<String, hir::ParamId>,
-    carries: Vec<hir::Carry>,
-    carry_index: HashMap<String, usize>,
-    schedules: Vec<hir::Schedule>,
-    running: Vec<hir::Running>,
-    draws: Vec<hir::Draw>,
-    /// Names of draws that are taken, by system.
-    draw_names: HashSet<(usize, String)>,
-    /// What each draw was made from, to find whether samples share it.
-    draw_from: Vec<DrawFrom>,
-    vars: Vec<VarDecl>,
+    sink: Sink<'a>,
+    names: Names<'a>,
+    draft: Draft<'a>,
+    constants: Constants<'a>,
     /// The training's, the evaluation's and the acting system.
     systems: [SystemBuild<'a>; 3],
-    site: Site,
-    instance: Option<BlockInstance>,
-    /// Functions being expanded, for recursion and for messages that start in the prelude.
-    calls: Vec<(&'a str, Span)>,
-    /// The `let` that holds the expression, for paths.
-    held_by: Option<&'a str>,
-    /// The output shape that `->` gives to the next block call.
-    expected: Option<Vec<AxisId>>,
-    /// Arguments of the call that computed a value: what a `grad` may have meant.
-    call_args: HashMap<ExprId, Vec<Vec<ExprId>>>,
-    /// By gradient that was taken through equations: the value as it was written. Where these hold, it exists.
-    written_out: HashMap<ExprId, ExprId>,
-    /// Gradients through equations that are not written out: they must be computed where these are.
-    in_place: HashMap<ExprId, usize>,
-    /// How many rounds of a recurrence a gradient leaves out: unknown numbers, one for each recurrence inside another.
-    rounds: Vec<VarId>,
-    /// Gradients that were taken while an equation on the way was still being read.
-    unfinished: Vec<reach::Unfinished>,
-    /// Stand-ins for gradients that were found to mean nothing: what does not fit because of them is not told again.
-    doubtful: HashSet<ExprId>,
-    /// Names of the body that gradients are taken by, and those of all bodies that were looked at, by address.
-    targets: targets::Names<'a>,
-    targets_known: HashMap<usize, targets::Names<'a>>,
-    /// Values of such names: nothing outside is computed from them.
-    own_names: HashSet<ExprId>,
-    /// The axes of collections, by what they run over: the batch, and indices.
-    collections: HashMap<(bool, Vec<VarId>), AxisId>,
-    /// Carries that a planner gives a new value.
-    act_next: Vec<(usize, ExprId)>,
-    act_pending: Vec<planner::PendingNext<'a>>,
-    consts: HashMap<(String, bool), Value<'a>>,
-    consts_open: Vec<String>,
-    /// Names of the model that something reads.
-    used: HashSet<String>,
-    holes: u32,
+    place: Place<'a>,
+    gradients: Gradients<'a>,
+    acting: Acting<'a>,
     spent: Spent,
-    /// The budget is used up, or as many errors are known as are told.
-    stopped: bool,
 }
 
 pub(crate) const TRAIN: usize = 0;
@@ -357,90 +305,28 @@ impl<'a> Ctx<'a> {
             program,
             flat,
             options,
-            diagnostics: Vec::new(),
-            table: Table::default(),
-            members: Members::default(),
-            sizes: Sizes::Train,
-            clashes: HashSet::new(),
-            dims: declare::Dims::default(),
-            inputs: Vec::new(),
-            latents: Vec::new(),
-            modules: Vec::new(),
-            params: Vec::new(),
-            param_index: HashMap::new(),
-            carries: Vec::new(),
-            carry_index: HashMap::new(),
-            schedules: Vec::new(),
-            running: Vec::new(),
-            draws: Vec::new(),
-            draw_names: HashSet::new(),
-            draw_from: Vec::new(),
-            vars: Vec::new(),
+            sink: Sink::default(),
+            names: Names::default(),
+            draft: Draft::default(),
+            constants: Constants::default(),
             systems: Default::default(),
-            site: Site::outside(TRAIN),
-            instance: None,
-            calls: Vec::new(),
-            held_by: None,
-            expected: None,
-            call_args: HashMap::new(),
-            written_out: HashMap::new(),
-            in_place: HashMap::new(),
-            rounds: Vec::new(),
-            unfinished: Vec::new(),
-            doubtful: HashSet::new(),
-            targets: targets::Names::default(),
-            targets_known: HashMap::new(),
-            own_names: HashSet::new(),
-            collections: HashMap::new(),
-            act_next: Vec::new(),
-            act_pending: Vec::new(),
-            consts: HashMap::new(),
-            consts_open: Vec::new(),
-            used: HashSet::new(),
-            holes: 0,
+            place: Place::default(),
+            gradients: Gradients::default(),
+            acting: Acting::default(),
             spent,
-            stopped: false,
         }
     }
 
-    /// Says something once. A mistake inside a function of the prelude is shown where the user called it.
+    /// Reports a diagnostic once; see [`Sink::report`].
     fn report(&mut self, diagnostic: Diagnostic) {
-        let mut d = diagnostic;
-        let in_prelude = |s: Span| crate::prelude::holds(s.file);
-        let mut again = self.sizes == Sizes::Evaluate;
-        if in_prelude(d.primary.span)
-            && let Some((name, call)) = self.calls.iter().rev().find(|(_, s)| !in_prelude(*s)).cloned()
-        {
-            let inner = d.primary.clone();
-            d.primary.span = call;
-            d.primary.text = if inner.text.is_empty() {
-                format!("in this use of `{name}`")
-            } else {
-                format!("in this use of `{name}`: {}", inner.text)
-            };
-            d.secondary.retain(|l| !in_prelude(l.span));
-            again = true;
-        }
-        // The evaluation repeats the training's equations at other sizes; one use of the prelude is one mistake.
-        let told = |other: &Diagnostic| *other == d || again && (other.code, other.primary.span) == (d.code, d.primary.span);
-        if self.diagnostics.iter().any(told) {
-            return;
-        }
-        // Warnings leave room for errors: a model that has one is never called right.
-        let same = self.diagnostics.iter().filter(|other| other.is_error() == d.is_error()).count();
-        if same < MAX_DIAGNOSTICS {
-            self.diagnostics.push(d);
-        } else {
-            self.spent.left_out += 1;
-            self.stopped |= d.is_error();
-        }
+        self.sink.report(diagnostic, self.place.sizes == Sizes::Evaluate);
     }
 
     /// Runs `f` on behalf of something the user wrote: a mistake in the prelude's text is shown there.
     fn on_behalf<T>(&mut self, name: &'a str, span: Span, f: impl FnOnce(&mut Self) -> T) -> T {
-        self.calls.push((name, span));
+        self.sink.calls.push((name, span));
         let result = f(self);
-        self.calls.pop();
+        self.sink.calls.pop();
         result
     }
 
@@ -449,31 +335,14 @@ impl<'a> Ctx<'a> {
         Value::Error
     }
 
-    fn new_carry(&mut self, carry: hir::Carry) -> usize {
-        let id = self.carries.len();
-        self.carry_index.entry(carry.path.clone()).or_insert(id);
-        self.carries.push(carry);
-        id
-    }
-
-    fn new_var(&mut self, name: &str, span: Span, range: Option<(i64, i64)>) -> VarId {
-        self.vars.push(VarDecl { name: name.to_string(), span, range });
-        VarId(self.vars.len() as u32 - 1)
-    }
-
     /// Runs `f` at another place of the text, and comes back.
     fn at_site<T>(&mut self, site: Site, f: impl FnOnce(&mut Self) -> T) -> (T, Site) {
-        let outer = std::mem::replace(&mut self.site, site);
-        let instance = self.instance.take();
-        let held = self.held_by.take();
-        let expected = self.expected.take();
-        let calls = std::mem::take(&mut self.calls);
+        let there = Place { site, sizes: self.place.sizes, instance: None, held_by: None, expected: None };
+        let outer = std::mem::replace(&mut self.place, there);
+        let calls = std::mem::take(&mut self.sink.calls);
         let result = f(self);
-        self.instance = instance;
-        self.held_by = held;
-        self.expected = expected;
-        self.calls = calls;
-        (result, std::mem::replace(&mut self.site, outer))
+        self.sink.calls = calls;
+        (result, std::mem::replace(&mut self.place, outer).site)
     }
 
     /// Names of a file's items of one kind, for suggestions.

@@ -88,14 +88,14 @@ pub(super) enum Carries {
 impl<'a> Ctx<'a> {
     pub(super) fn declare_modules(&mut self) {
         let mut all: Vec<(String, ModuleKind, Decl<'a>, Span)> = Vec::new();
-        for net in &self.members.nets {
+        for net in &self.names.members.nets {
             let kind = if net.head { ModuleKind::Head } else { ModuleKind::Net };
             all.push((net.name.text.clone(), kind, Decl::Net(net), net.name.span));
         }
-        for memory in &self.members.memories {
+        for memory in &self.names.members.memories {
             all.push((memory.name.text.clone(), ModuleKind::Memory, Decl::Memory(memory), memory.name.span));
         }
-        for (decl, init) in &self.members.params {
+        for (decl, init) in &self.names.members.params {
             all.push((decl.name.text.clone(), ModuleKind::Param, Decl::Param(decl, init), decl.name.span));
         }
         // In the order of the text, so that parameters are listed as they are written.
@@ -103,7 +103,7 @@ impl<'a> Ctx<'a> {
         let order: Vec<String> = self.member_order();
         all.sort_by_key(|(name, ..)| order.iter().position(|n| n == name).unwrap_or(usize::MAX));
         for (name, kind, decl, span) in all {
-            self.modules.push(ModuleBuild {
+            self.draft.modules.push(ModuleBuild {
                 name,
                 kind,
                 decl,
@@ -120,7 +120,7 @@ impl<'a> Ctx<'a> {
             });
         }
         self.declare_slow();
-        for module in 0..self.modules.len() {
+        for module in 0..self.draft.modules.len() {
             self.instantiate(module);
         }
     }
@@ -139,17 +139,17 @@ impl<'a> Ctx<'a> {
     }
 
     fn declare_slow(&mut self) {
-        for (name, setting) in self.members.slows.clone() {
+        for (name, setting) in self.names.members.slows.clone() {
             let Some(module) = self.module_named(&name.text) else {
-                let names: Vec<String> = self.modules.iter().map(|m| m.name.clone()).collect();
+                let names: Vec<String> = self.draft.modules.iter().map(|m| m.name.clone()).collect();
                 self.report(
                     Diagnostic::new(Code::UnknownName, name.span, format!("there is no net `{}`", name.text))
                         .suggest(&name.text, names.iter().map(String::as_str)),
                 );
                 continue;
             };
-            if !matches!(self.modules[module].kind, ModuleKind::Net | ModuleKind::Head) {
-                let kind = if self.modules[module].kind == ModuleKind::Param { "a param" } else { "a memory" };
+            if !matches!(self.draft.modules[module].kind, ModuleKind::Net | ModuleKind::Head) {
+                let kind = if self.draft.modules[module].kind == ModuleKind::Param { "a param" } else { "a memory" };
                 self.report(
                     Diagnostic::new(
                         Code::WrongKind,
@@ -180,23 +180,23 @@ impl<'a> Ctx<'a> {
                         .help("it is the share of the fast copy in each update: between 0 and 1, mostly 0.01"),
                 );
             }
-            self.modules[module].slow = Some(SlowCopy { tau });
+            self.draft.modules[module].slow = Some(SlowCopy { tau });
         }
     }
 
     pub(super) fn module_named(&self, name: &str) -> Option<usize> {
-        self.modules.iter().position(|m| m.name == name)
+        self.draft.modules.iter().position(|m| m.name == name)
     }
 
     /// A memory's module, its carries found.
     pub(super) fn memory_by_name(&mut self, name: &str) -> Option<usize> {
-        let module = self.modules.iter().position(|m| m.kind == ModuleKind::Memory && m.name == name)?;
+        let module = self.draft.modules.iter().position(|m| m.kind == ModuleKind::Memory && m.name == name)?;
         self.instantiate(module);
         Some(module)
     }
 
     pub(super) fn memory_reset(&self, module: usize) -> Option<&'a ast::Expr> {
-        match self.modules[module].decl {
+        match self.draft.modules[module].decl {
             Decl::Memory(m) => m.reset.as_ref(),
             _ => None,
         }
@@ -204,29 +204,29 @@ impl<'a> Ctx<'a> {
 
     /// Whether a name is the output axis of a memory; if so, the memory is looked at and the axis made.
     pub(super) fn declare_memory_axis(&mut self, name: &str) -> bool {
-        let found = self.modules.iter().position(|m| match m.decl {
+        let found = self.draft.modules.iter().position(|m| match m.decl {
             Decl::Memory(m) => m.out.axes.iter().any(|a| a.name.text == name),
             _ => false,
         });
         match found {
-            Some(module) if self.modules[module].state == State::Unseen => {
+            Some(module) if self.draft.modules[module].state == State::Unseen => {
                 self.instantiate(module);
                 true
             }
-            Some(module) => self.modules[module].state == State::Done,
+            Some(module) => self.draft.modules[module].state == State::Done,
             None => false,
         }
     }
 
     /// The value of a module's name in an expression.
     pub(super) fn module_value(&mut self, module: usize, span: Span) -> Value<'a> {
-        self.modules[module].used = true;
+        self.draft.modules[module].used = true;
         self.instantiate(module);
-        match self.modules[module].kind {
+        match self.draft.modules[module].kind {
             ModuleKind::Param => {
-                let Some(id) = self.modules[module].params.first().copied() else { return Value::Error };
-                let axes = self.params[id.0 as usize].axes.clone();
-                Value::tensor(self.table.push(Op::Param(id), axes, Dtype::Real, span))
+                let Some(id) = self.draft.modules[module].params.first().copied() else { return Value::Error };
+                let axes = self.draft.params[id.0 as usize].axes.clone();
+                Value::tensor(self.draft.table.push(Op::Param(id), axes, Dtype::Real, span))
             }
             ModuleKind::Memory => Value::Callable(Callable::Memory { module }),
             ModuleKind::Net | ModuleKind::Head => Value::Callable(Callable::Net { module, mode: Mode::Fast }),
@@ -236,14 +236,14 @@ impl<'a> Ctx<'a> {
     /// `slow.f`.
     pub(super) fn slow(&mut self, name: &Ident) -> Value<'a> {
         match self.module_named(&name.text) {
-            Some(module) if self.modules[module].slow.is_some() => {
-                self.used.insert(format!("slow.{}", name.text));
-                self.modules[module].used = true;
+            Some(module) if self.draft.modules[module].slow.is_some() => {
+                self.names.used.insert(format!("slow.{}", name.text));
+                self.draft.modules[module].used = true;
                 self.instantiate(module);
                 Value::Callable(Callable::Net { module, mode: Mode::Slow })
             }
             found => {
-                let slow: Vec<String> = self.modules.iter().filter(|m| m.slow.is_some()).map(|m| m.name.clone()).collect();
+                let slow: Vec<String> = self.draft.modules.iter().filter(|m| m.slow.is_some()).map(|m| m.name.clone()).collect();
                 let d = Diagnostic::new(Code::UnknownName, name.span, format!("`{}` has no slow copy", name.text))
                     .suggest(&name.text, slow.iter().map(String::as_str));
                 self.report(if found.is_some() {
@@ -259,32 +259,33 @@ impl<'a> Ctx<'a> {
     /// `memory` where there is one, `memory.m` where there are several.
     /// `memory(..)`: the model's only one, or the one whose value is its last argument.
     pub(super) fn memory_called(&mut self, args: &'a [ast::Arg], env: &Env<'a>, span: Span) -> Value<'a> {
-        let several = self.modules.iter().filter(|m| m.kind == ModuleKind::Memory).count() > 1;
+        let several = self.draft.modules.iter().filter(|m| m.kind == ModuleKind::Memory).count() > 1;
         if let Some(ast::Arg { kind: ast::ArgKind::Value(last), .. }) = args.last()
             && several
             && let Value::Memory(m) = self.eval(last, env)
         {
-            self.modules[m.module].used = true;
+            self.draft.modules[m.module].used = true;
             return Value::Callable(Callable::Memory { module: m.module });
         }
         self.memory_named(None, span)
     }
 
     pub(super) fn memory_named(&mut self, name: Option<&Ident>, span: Span) -> Value<'a> {
-        let memories: Vec<usize> = (0..self.modules.len()).filter(|m| self.modules[*m].kind == ModuleKind::Memory).collect();
+        let memories: Vec<usize> =
+            (0..self.draft.modules.len()).filter(|m| self.draft.modules[*m].kind == ModuleKind::Memory).collect();
         let found = match name {
-            Some(name) => memories.iter().copied().find(|m| self.modules[*m].name == name.text),
+            Some(name) => memories.iter().copied().find(|m| self.draft.modules[*m].name == name.text),
             None if memories.len() == 1 => memories.first().copied(),
             None => None,
         };
         match found {
             Some(module) => {
-                self.modules[module].used = true;
+                self.draft.modules[module].used = true;
                 self.instantiate(module);
                 Value::Callable(Callable::Memory { module })
             }
             None => {
-                let names: Vec<String> = memories.iter().map(|m| self.modules[*m].name.clone()).collect();
+                let names: Vec<String> = memories.iter().map(|m| self.draft.modules[*m].name.clone()).collect();
                 let d = match (name, names.as_slice()) {
                     (_, []) => Diagnostic::new(Code::UnknownName, span, "this model has no memory")
                         .help("declare one: `memory m(z, a) -> [M] = gru(width = 64) reset first`"),
@@ -307,15 +308,15 @@ impl<'a> Ctx<'a> {
 
     /// What a module looks like to a person: `(z, a, m) -> [Q, A]`.
     pub(super) fn signature(&self, module: usize) -> String {
-        let m = &self.modules[module];
+        let m = &self.draft.modules[module];
         let inputs: Vec<&str> = m.inputs.iter().map(|i| i.name.as_str()).collect();
         let shape = |axes: &[AxisId]| {
-            let names: Vec<&str> = axes.iter().map(|a| self.table.name(*a)).collect();
+            let names: Vec<&str> = axes.iter().map(|a| self.draft.table.name(*a)).collect();
             format!("[{}]", names.join(", "))
         };
         let out = match (&m.out, m.decl) {
             (Out::Axes(axes), _) => shape(axes),
-            (Out::Fields { latent: Some(i), .. }, _) => self.latents[*i].name.clone(),
+            (Out::Fields { latent: Some(i), .. }, _) => self.draft.latents[*i].name.clone(),
             (Out::Fields { fields, .. }, _) => {
                 let fields: Vec<String> = fields.iter().map(|(n, a)| format!("{n}: {}", shape(a))).collect();
                 format!("{{ {} }}", fields.join(", "))
@@ -323,11 +324,11 @@ impl<'a> Ctx<'a> {
             (Out::Dist { def, .. }, _) => def.name.text.clone(),
             (Out::Unknown, Decl::Memory(_)) => shape(&m.memory_out),
             (Out::Unknown, Decl::Param(..)) => {
-                return m.params.first().map_or_else(String::new, |p| shape(&self.params[p.0 as usize].axes));
+                return m.params.first().map_or_else(String::new, |p| shape(&self.draft.params[p.0 as usize].axes));
             }
             (Out::Unknown, _) => "?".to_string(),
         };
-        let ensemble = m.ensemble.map_or_else(String::new, |a| format!("[{}]", self.table.name(a)));
+        let ensemble = m.ensemble.map_or_else(String::new, |a| format!("[{}]", self.draft.table.name(a)));
         format!("{ensemble}({}) -> {out}", inputs.join(", "))
     }
 }

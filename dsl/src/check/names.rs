@@ -25,7 +25,7 @@ impl<'a> Ctx<'a> {
             None => {}
         }
         if env.sees_indices()
-            && let Some((_, var)) = self.site.vars.iter().rev().find(|(n, _)| n == text)
+            && let Some((_, var)) = self.place.site.vars.iter().rev().find(|(n, _)| n == text)
         {
             return Value::Index(Index { terms: vec![(*var, 1)], offset: 0 });
         }
@@ -45,7 +45,7 @@ impl<'a> Ctx<'a> {
 
     /// A small letter in a subscript that means nothing here.
     pub(super) fn unknown_index(&mut self, name: &Ident, env: &Env<'a>) {
-        let known: Vec<String> = self.site.vars.iter().map(|(n, _)| n.clone()).collect();
+        let known: Vec<String> = self.place.site.vars.iter().map(|(n, _)| n.clone()).collect();
         let d = Diagnostic::new(Code::UnknownIndex, name.span, format!("nothing binds the index `{}`", name.text));
         self.report(match known.as_slice() {
             _ if !env.sees_indices() => d.help("a function sees no indices: hand in the value at that step as an argument"),
@@ -58,7 +58,7 @@ impl<'a> Ctx<'a> {
     /// Whether a name means nothing at all here.
     pub(super) fn means_nothing(&mut self, name: &Ident, env: &Env<'a>) -> bool {
         !(env.get(&name.text).is_some()
-            || env.sees_indices() && self.site.vars.iter().any(|(n, _)| *n == name.text)
+            || env.sees_indices() && self.place.site.vars.iter().any(|(n, _)| *n == name.text)
             || env.sees_model() && self.model_name(&name.text, name.span).is_some()
             || self.program.find(env.file(), &name.text).and_then(item_value).is_some()
             || self.builtin_name(&name.text).is_some())
@@ -66,7 +66,7 @@ impl<'a> Ctx<'a> {
 
     fn unknown_name(&mut self, name: &Ident, env: &Env<'a>) -> Value<'a> {
         // Declared, but looked for before there are any values: in a size or a setting.
-        let m = &self.members;
+        let m = &self.names.members;
         let later = m.inputs.iter().any(|t| t.name.text == name.text)
             || m.action.is_some_and(|(t, _)| t.name.text == name.text)
             || m.equations.iter().any(|e| e.place.name.text == name.text)
@@ -82,7 +82,7 @@ impl<'a> Ctx<'a> {
         if env.sees_model() {
             known.extend(self.model_names());
         }
-        known.extend(self.site.vars.iter().map(|(n, _)| n.clone()));
+        known.extend(self.place.site.vars.iter().map(|(n, _)| n.clone()));
         known.extend(self.program.names(env.file()).map(str::to_string));
         known.extend(Builtin::ALL.iter().map(|b| b.name().to_string()));
         let d = Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing called `{}` here", name.text));
@@ -99,12 +99,12 @@ impl<'a> Ctx<'a> {
 
     /// The meaning of a name in the model itself.
     fn model_name(&mut self, text: &str, span: Span) -> Option<Value<'a>> {
-        if self.clashes.contains(text) {
+        if self.names.clashes.contains(text) {
             return Some(Value::Error);
         }
         let value = self.model_value(text, span)?;
-        if !self.used.contains(text) {
-            self.used.insert(text.to_string());
+        if !self.names.used.contains(text) {
+            self.names.used.insert(text.to_string());
         }
         Some(value)
     }
@@ -113,7 +113,7 @@ impl<'a> Ctx<'a> {
         if let Some(f) = self.family_named(text) {
             return Some(Value::Family(f));
         }
-        if let Some(i) = self.latents.iter().position(|l| l.name == text) {
+        if let Some(i) = self.draft.latents.iter().position(|l| l.name == text) {
             return Some(Value::Latent(i));
         }
         if let Some(axis) = self.model_axis(text) {
@@ -122,23 +122,23 @@ impl<'a> Ctx<'a> {
         if let Some(value) = self.constant(text) {
             return Some(value);
         }
-        if let Some(f) = self.members.fns.get(text) {
+        if let Some(f) = self.names.members.fns.get(text) {
             return Some(Value::Callable(Callable::Fn(f)));
         }
         if let Some(module) = self.module_named(text) {
             return Some(self.module_value(module, span));
         }
-        if let Some(i) = self.members.schedules.iter().position(|s| s.name.text == text) {
-            return Some(Value::tensor(self.table.push(Op::Schedule(i), Vec::new(), Dtype::Real, span)));
+        if let Some(i) = self.names.members.schedules.iter().position(|s| s.name.text == text) {
+            return Some(Value::tensor(self.draft.table.push(Op::Schedule(i), Vec::new(), Dtype::Real, span)));
         }
-        if let Some(i) = self.members.runnings.iter().position(|(n, _, _)| n.text == text) {
-            let Some(axes) = self.running.get(i).map(|r| r.axes.clone()) else {
+        if let Some(i) = self.names.members.runnings.iter().position(|(n, _, _)| n.text == text) {
+            let Some(axes) = self.draft.running.get(i).map(|r| r.axes.clone()) else {
                 let message = format!("the start of a running value cannot read the running value `{text}`");
                 return Some(self.error(Code::NotStatic, span, message));
             };
-            return Some(Value::tensor(self.table.push(Op::Running(i), axes, Dtype::Real, span)));
+            return Some(Value::tensor(self.draft.table.push(Op::Running(i), axes, Dtype::Real, span)));
         }
-        if let Some(planner) = self.members.planners.iter().position(|p| p.name.text == text) {
+        if let Some(planner) = self.names.members.planners.iter().position(|p| p.name.text == text) {
             return Some(Value::Callable(Callable::Planner { planner }));
         }
         match text {
@@ -149,17 +149,17 @@ impl<'a> Ctx<'a> {
     }
 
     fn model_names(&self) -> Vec<String> {
-        let m = &self.members;
-        let mut names: Vec<String> = self.systems[self.site.system.min(super::EVALUATE)].names();
-        names.extend(self.dims.names().map(str::to_string));
+        let m = &self.names.members;
+        let mut names: Vec<String> = self.systems[self.place.site.system.min(super::EVALUATE)].names();
+        names.extend(self.draft.dims.names().map(str::to_string));
         names.extend(m.consts.iter().map(|b| b.name.text.clone()));
         names.extend(m.fns.keys().cloned());
-        names.extend(self.modules.iter().map(|x| x.name.clone()));
+        names.extend(self.draft.modules.iter().map(|x| x.name.clone()));
         names.extend(m.schedules.iter().map(|b| b.name.text.clone()));
         names.extend(m.runnings.iter().map(|(n, _, _)| n.text.clone()));
         names.extend(m.planners.iter().map(|p| p.name.text.clone()));
-        names.extend(self.inputs.iter().map(|i| i.name.clone()));
-        names.extend(self.latents.iter().map(|l| l.name.clone()));
+        names.extend(self.draft.inputs.iter().map(|i| i.name.clone()));
+        names.extend(self.draft.latents.iter().map(|l| l.name.clone()));
         names
     }
 }

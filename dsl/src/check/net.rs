@@ -38,8 +38,8 @@ impl<'a> Ctx<'a> {
 
     /// Checks arguments against a module's parameters; their arrays, laid side by side where the block reads one vector.
     pub(super) fn net_args(&mut self, module: usize, args: Vec<(Value<'a>, Span)>, span: Span) -> Option<Vec<Value<'a>>> {
-        let inputs = self.modules[module].inputs.clone();
-        let name = self.modules[module].name.clone();
+        let inputs = self.draft.modules[module].inputs.clone();
+        let name = self.draft.modules[module].name.clone();
         if args.len() != inputs.len() {
             let names: Vec<&str> = inputs.iter().map(|i| i.name.as_str()).collect();
             self.report(
@@ -59,7 +59,7 @@ impl<'a> Ctx<'a> {
             }
             parts.push(self.net_arg(&name, input, arg, *at)?);
         }
-        let block = match self.modules[module].decl {
+        let block = match self.draft.modules[module].decl {
             Decl::Net(net) => self.block_named(&net.block)?,
             Decl::Memory(memory) => self.block_named(&memory.block)?,
             Decl::Param(..) => return None,
@@ -101,8 +101,8 @@ impl<'a> Ctx<'a> {
         match &input.ty {
             InputTy::Unknown => None,
             InputTy::Latent(i) => {
-                let fields = self.latents[*i].fields.clone();
-                let want = format!("to be a value of the latent `{}`", self.latents[*i].name);
+                let fields = self.draft.latents[*i].fields.clone();
+                let want = format!("to be a value of the latent `{}`", self.draft.latents[*i].name);
                 let Value::Record(r) = arg else { return wrong(self, format!("this is {}", arg.describe()), want) };
                 let r = r.clone();
                 let mut parts = Vec::new();
@@ -111,8 +111,8 @@ impl<'a> Ctx<'a> {
                         return wrong(self, format!("this has no field `{name}`"), want);
                     };
                     let e = self.as_tensor(v, span)?;
-                    if !self.same_axes(self.table.axes_of(e), axes) {
-                        let have = self.table.having(self.table.axes_of(e));
+                    if !self.same_axes(self.draft.table.axes_of(e), axes) {
+                        let have = self.draft.table.having(self.draft.table.axes_of(e));
                         return wrong(self, format!("`{name}` of this has {have}"), want);
                     }
                     parts.push((e, axes.clone()));
@@ -121,17 +121,17 @@ impl<'a> Ctx<'a> {
             }
             InputTy::Axes(axes) => {
                 let e = self.as_tensor(arg, span)?;
-                if !self.same_axes(self.table.axes_of(e), axes) {
-                    let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(axes));
+                if !self.same_axes(self.draft.table.axes_of(e), axes) {
+                    let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(axes));
                     return wrong(self, format!("this has {have}"), format!("with {want}"));
                 }
                 Some(vec![(e, axes.clone())])
             }
             InputTy::Memory(m) => {
-                let axes = self.modules[*m].memory_out.clone();
+                let axes = self.draft.modules[*m].memory_out.clone();
                 let e = self.as_tensor(arg, span)?;
-                if !self.same_axes(self.table.axes_of(e), &axes) {
-                    let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&axes));
+                if !self.same_axes(self.draft.table.axes_of(e), &axes) {
+                    let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(&axes));
                     return wrong(self, format!("this has {have}"), format!("with {want}"));
                 }
                 Some(vec![(e, axes)])
@@ -140,8 +140,8 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn call_net(&mut self, module: usize, mode: Mode, args: Vec<(Value<'a>, Span)>, span: Span) -> Value<'a> {
-        let Decl::Net(net) = self.modules[module].decl else { return Value::Error };
-        let out = self.modules[module].out.clone();
+        let Decl::Net(net) = self.draft.modules[module].decl else { return Value::Error };
+        let out = self.draft.modules[module].out.clone();
         let raw: Vec<Vec<AxisId>> = match &out {
             Out::Axes(axes) => vec![axes.clone()],
             Out::Fields { fields, .. } => fields.iter().map(|(_, a)| a.clone()).collect(),
@@ -151,15 +151,15 @@ impl<'a> Ctx<'a> {
         let tracked: Vec<Vec<ExprId>> = args.iter().map(|(a, _)| self.leaves_quietly(a)).collect();
         let Some(args) = self.net_args(module, args, span) else { return Value::Error };
         let Some(block) = self.block_named(&net.block) else { return Value::Error };
-        let ensemble = match self.modules[module].ensemble {
+        let ensemble = match self.draft.modules[module].ensemble {
             Some(axis) => {
-                let size = self.table.size(axis).clone();
+                let size = self.draft.table.size(axis).clone();
                 let Some(n) = size.value() else {
                     self.unbound(&size, span);
                     return Value::Error;
                 };
-                let name = self.table.name(axis).to_lowercase();
-                Some((axis, self.new_var(&name, span, Some((0, n)))))
+                let name = self.draft.table.name(axis).to_lowercase();
+                Some((axis, self.draft.new_var(&name, span, Some((0, n)))))
             }
             None => None,
         };
@@ -167,13 +167,13 @@ impl<'a> Ctx<'a> {
         let env = self.model_env(net.name.span.file);
         let instance =
             Instance { path: net.name.text.clone(), module, mode, ensemble, carries: Carries::None, touched: HashSet::new() };
-        let outer = self.instance.replace(instance);
-        let held = self.held_by.take();
-        let expected = self.expected.take();
-        let training = self.site.training;
-        self.site.training = training && mode != Mode::Slow;
+        let outer = self.place.instance.replace(instance);
+        let held = self.place.held_by.take();
+        let expected = self.place.expected.take();
+        let training = self.place.site.training;
+        self.place.site.training = training && mode != Mode::Slow;
         if let Some((_, var)) = ensemble {
-            self.site.active.push(var);
+            self.place.site.active.push(var);
         }
         // All outputs in one vector, cut afterwards.
         let flat = if let [axes] = raw.as_slice()
@@ -181,8 +181,8 @@ impl<'a> Ctx<'a> {
         {
             axis
         } else {
-            let size = raw.iter().fold(Size::known(0), |n, axes| n.add(&self.table.total(axes)));
-            self.table.new_axis("out", size)
+            let size = raw.iter().fold(Size::known(0), |n, axes| n.add(&self.draft.table.total(axes)));
+            self.draft.table.new_axis("out", size)
         };
         let value = self.call_block(block, args, &net.block.args, &env, Some(vec![flat]), net.block.span);
         let parts = self.cut(&value, &raw, flat, span).and_then(|parts| match &net.via {
@@ -190,16 +190,16 @@ impl<'a> Ctx<'a> {
             None => Some(parts),
         });
         if ensemble.is_some() {
-            self.site.active.pop();
+            self.place.site.active.pop();
         }
-        self.site.training = training;
-        self.expected = expected;
-        self.held_by = held;
-        self.instance = outer;
+        self.place.site.training = training;
+        self.place.expected = expected;
+        self.place.held_by = held;
+        self.place.instance = outer;
         let Some(mut parts) = parts else { return Value::Error };
         if let Some((axis, var)) = ensemble {
             for part in &mut parts {
-                *part = self.table.each(var, axis, *part, span);
+                *part = self.draft.table.each(var, axis, *part, span);
             }
         }
         let result = match out {
@@ -227,7 +227,7 @@ impl<'a> Ctx<'a> {
         if let Value::Tensor(t) = &value
             && args.len() > 1
         {
-            self.call_args.entry(t.expr).or_insert(args);
+            self.gradients.call_args.entry(t.expr).or_insert(args);
         }
         value
     }
@@ -246,15 +246,15 @@ impl<'a> Ctx<'a> {
     fn cut(&mut self, value: &Value<'a>, raw: &[Vec<AxisId>], flat: AxisId, span: Span) -> Option<Vec<ExprId>> {
         let e = self.as_tensor(value, span)?;
         if let [axes] = raw {
-            return Some(vec![if axes[..] == [flat] { e } else { self.table.split(e, flat, axes.clone(), span) }]);
+            return Some(vec![if axes[..] == [flat] { e } else { self.draft.table.split(e, flat, axes.clone(), span) }]);
         }
         let mut start = Size::known(0);
         let mut parts = Vec::new();
         for axes in raw {
-            let size = self.table.total(axes);
-            let into = self.table.new_axis("part", size.clone());
-            let piece = self.table.slice(e, flat, start.clone(), into, span);
-            parts.push(self.table.split(piece, into, axes.clone(), span));
+            let size = self.draft.table.total(axes);
+            let into = self.draft.table.new_axis("part", size.clone());
+            let piece = self.draft.table.slice(e, flat, start.clone(), into, span);
+            parts.push(self.draft.table.split(piece, into, axes.clone(), span));
             start = start.add(&size);
         }
         Some(parts)
@@ -276,10 +276,10 @@ impl<'a> Ctx<'a> {
         args.insert(0, super::call::Arg { name: None, value: Value::tensor(part), span: via.span });
         let value = self.call(&callable, args, via.span);
         let e = self.as_tensor(&value, via.span)?;
-        if self.same_axes(self.table.axes_of(e), axes) {
+        if self.same_axes(self.draft.table.axes_of(e), axes) {
             return Some(e);
         }
-        let (have, want) = (self.table.show(self.table.axes_of(e)), self.table.show(axes));
+        let (have, want) = (self.draft.table.show(self.draft.table.axes_of(e)), self.draft.table.show(axes));
         self.report(
             Diagnostic::new(Code::AxesMismatch, via.span, format!("the net gives axes {want}"))
                 .here(format!("this turns them into {have}"))
@@ -290,14 +290,14 @@ impl<'a> Ctx<'a> {
 
     /// `memory(z, a, carry)`.
     pub(super) fn call_memory(&mut self, module: usize, mut args: Vec<(Value<'a>, Span)>, span: Span) -> Value<'a> {
-        let Decl::Memory(memory) = self.modules[module].decl else { return Value::Error };
+        let Decl::Memory(memory) = self.draft.modules[module].decl else { return Value::Error };
         // What is wrong with its declaration has been told.
-        if self.modules[module].memory_out.len() != memory.out.axes.len() {
+        if self.draft.modules[module].memory_out.len() != memory.out.axes.len() {
             return Value::Error;
         }
-        let want = self.modules[module].inputs.len() + 1;
+        let want = self.draft.modules[module].inputs.len() + 1;
         if args.len() != want {
-            let names: Vec<&str> = self.modules[module].inputs.iter().map(|i| i.name.as_str()).collect();
+            let names: Vec<&str> = self.draft.modules[module].inputs.iter().map(|i| i.name.as_str()).collect();
             let d = Diagnostic::new(
                 Code::WrongArguments,
                 span,
@@ -308,10 +308,10 @@ impl<'a> Ctx<'a> {
             return Value::Error;
         }
         let (last, at) = args.pop().unwrap_or((Value::Error, span));
-        let carries = self.modules[module].carries.clone();
+        let carries = self.draft.modules[module].carries.clone();
         let given = match &last {
             Value::Memory(m) if m.module == module => m.carries.clone(),
-            Value::Zeros | Value::Num(_) => carries.iter().map(|c| self.carries[*c].init).collect(),
+            Value::Zeros | Value::Num(_) => carries.iter().map(|c| self.draft.carries[*c].init).collect(),
             Value::Error => return Value::Error,
             other => {
                 let d = Diagnostic::new(
@@ -336,14 +336,14 @@ impl<'a> Ctx<'a> {
             carries: step,
             touched: HashSet::new(),
         };
-        let outer = self.instance.replace(instance);
-        let held = self.held_by.take();
-        let expected = self.expected.take();
-        let wanted = self.modules[module].memory_out.clone();
+        let outer = self.place.instance.replace(instance);
+        let held = self.place.held_by.take();
+        let expected = self.place.expected.take();
+        let wanted = self.draft.modules[module].memory_out.clone();
         let value = self.call_block(block, args, &memory.block.args, &env, Some(wanted), memory.block.span);
-        let instance = std::mem::replace(&mut self.instance, outer);
-        self.held_by = held;
-        self.expected = expected;
+        let instance = std::mem::replace(&mut self.place.instance, outer);
+        self.place.held_by = held;
+        self.place.expected = expected;
         let Some(Instance { carries: Carries::Step { next, .. }, .. }) = instance else { return Value::Error };
         let Some(out) = self.as_tensor(&value, span) else { return Value::Error };
         let carries = carries.iter().zip(given).map(|(c, old)| next.get(c).copied().unwrap_or(old)).collect();

@@ -53,16 +53,16 @@ impl Mean {
 
 impl<'a> Ctx<'a> {
     pub(super) fn elaborate_schedules(&mut self) {
-        for bind in self.members.schedules.clone() {
+        for bind in self.names.members.schedules.clone() {
             let env = self.model_env(bind.value.span.file);
             let (value, _) = self.at_site(Site::outside(TRAIN), |cx| cx.eval(&bind.value, &env));
             let shown = value.describe();
             let value_is_number = !matches!(value, Value::Bool(_) | Value::Record(_));
             let e = if value.is_error() { None } else { self.as_tensor(&value, bind.value.span) };
-            let value_is_number = value_is_number && e.is_none_or(|e| self.table.dtype(e) != Dtype::Bool);
-            let value = e.unwrap_or_else(|| self.table.constant(0.0, bind.value.span));
-            if !self.table.axes_of(value).is_empty() {
-                let shown = self.table.having(self.table.axes_of(value));
+            let value_is_number = value_is_number && e.is_none_or(|e| self.draft.table.dtype(e) != Dtype::Bool);
+            let value = e.unwrap_or_else(|| self.draft.table.constant(0.0, bind.value.span));
+            if !self.draft.table.axes_of(value).is_empty() {
+                let shown = self.draft.table.having(self.draft.table.axes_of(value));
                 self.report(
                     Diagnostic::new(Code::NotScalar, bind.value.span, format!("the schedule `{}` is one number", bind.name.text))
                         .here(format!("this has {shown}")),
@@ -72,7 +72,7 @@ impl<'a> Ctx<'a> {
                 let message = format!("the schedule `{}` is a number, and this is {shown}", bind.name.text);
                 self.report(Diagnostic::new(Code::WrongKind, bind.value.span, message).help("write a number or `ramp(1, 0)`"));
             }
-            self.schedules.push(hir::Schedule { name: bind.name.text.clone(), value, span: bind.name.span });
+            self.draft.schedules.push(hir::Schedule { name: bind.name.text.clone(), value, span: bind.name.span });
         }
         self.judge_schedules();
     }
@@ -80,15 +80,15 @@ impl<'a> Ctx<'a> {
     /// A schedule is a function of `progress`: it reads no data and no parameters, draws nothing, and does not need itself.
     fn judge_schedules(&mut self) {
         let mut circular = hashbrown::HashSet::new();
-        for start in 0..self.schedules.len() {
-            let span = self.members.schedules[start].value.span;
-            let name = self.schedules[start].name.clone();
-            let (mut open, mut seen) = (vec![self.schedules[start].value], hashbrown::HashSet::new());
+        for start in 0..self.draft.schedules.len() {
+            let span = self.names.members.schedules[start].value.span;
+            let name = self.draft.schedules[start].name.clone();
+            let (mut open, mut seen) = (vec![self.draft.schedules[start].value], hashbrown::HashSet::new());
             while let Some(e) = open.pop() {
                 if !seen.insert(e) {
                     continue;
                 }
-                let what = match self.table.op(e) {
+                let what = match self.draft.table.op(e) {
                     // A circle is told at its first schedule.
                     Op::Schedule(again) if circular.contains(again) => break,
                     Op::Schedule(again) if *again == start => {
@@ -100,7 +100,7 @@ impl<'a> Ctx<'a> {
                         break;
                     }
                     Op::Schedule(other) => {
-                        open.extend(self.schedules.get(*other).map(|s| s.value));
+                        open.extend(self.draft.schedules.get(*other).map(|s| s.value));
                         continue;
                     }
                     Op::Draw(_) => "draws random numbers",
@@ -124,16 +124,16 @@ impl<'a> Ctx<'a> {
     pub(super) fn elaborate_objective(&mut self) -> Objective {
         let mut objective = Objective { optimizers: self.optimizers(), ..Objective::default() };
         self.elaborate_running(&mut objective.train_sites);
-        for (loss, span) in self.members.losses.clone() {
+        for (loss, span) in self.names.members.losses.clone() {
             self.loss(loss, span, &mut objective);
         }
-        self.sizes = super::Sizes::Evaluate;
-        for metric in self.members.metrics.clone() {
+        self.place.sizes = super::Sizes::Evaluate;
+        for metric in self.names.members.metrics.clone() {
             self.metric(metric, &mut objective);
         }
         self.diagnose(&mut objective);
         self.elaborate_read(EVALUATE);
-        self.sizes = super::Sizes::Train;
+        self.place.sizes = super::Sizes::Train;
         objective
     }
 
@@ -195,8 +195,8 @@ impl<'a> Ctx<'a> {
                     ClauseKind::Where(c) => {
                         let v = cx.eval(c, env);
                         let c_expr = cx.as_condition(&v, c.span)?;
-                        if !cx.table.axes_of(c_expr).is_empty() {
-                            let shown = cx.table.having(cx.table.axes_of(c_expr));
+                        if !cx.draft.table.axes_of(c_expr).is_empty() {
+                            let shown = cx.draft.table.having(cx.draft.table.axes_of(c_expr));
                             cx.report(
                                 Diagnostic::new(
                                     Code::NotScalar,
@@ -221,12 +221,12 @@ impl<'a> Ctx<'a> {
             Some((e?, condition))
         });
         let (e, condition) = result?;
-        if scalar && !self.table.axes_of(e).is_empty() {
-            let shown = self.table.having(self.table.axes_of(e));
-            let ensemble = self.modules.iter().filter_map(|m| m.ensemble).find(|a| self.table.axes_of(e).contains(a));
+        if scalar && !self.draft.table.axes_of(e).is_empty() {
+            let shown = self.draft.table.having(self.draft.table.axes_of(e));
+            let ensemble = self.draft.modules.iter().filter_map(|m| m.ensemble).find(|a| self.draft.table.axes_of(e).contains(a));
             let d = Diagnostic::new(Code::NotScalar, value.span, format!("`{name}` must be one number for each sample and step"))
                 .here(format!("this has {shown}"));
-            self.report(match ensemble.map(|a| self.table.name(a)) {
+            self.report(match ensemble.map(|a| self.draft.table.name(a)) {
                 Some(axis) => d.help(format!("it is one for each member of an ensemble: `mean e in 0..{axis} {{ ..[e] }}`")),
                 None => d.help("say how they are reduced: `sum(..)`, `mean(..)`, or `sq(..)` for a squared norm"),
             });
@@ -239,8 +239,8 @@ impl<'a> Ctx<'a> {
         let env = self.model_env(loss.name.span.file);
         let (weight, _) = self.at_site(Site::outside(TRAIN), |cx| cx.eval(&loss.weight, &env));
         let weight = if weight.is_error() { None } else { self.as_tensor(&weight, loss.weight.span) };
-        let weight = weight.unwrap_or_else(|| self.table.constant(1.0, loss.weight.span));
-        if !self.table.axes_of(weight).is_empty() {
+        let weight = weight.unwrap_or_else(|| self.draft.table.constant(1.0, loss.weight.span));
+        if !self.draft.table.axes_of(weight).is_empty() {
             self.error(Code::NotScalar, loss.weight.span, "a weight is one number");
         }
         let warmup = loss.warmup.as_ref().and_then(|(a, b)| {
@@ -305,7 +305,7 @@ impl<'a> Ctx<'a> {
             match index.as_name() {
                 Some(n) if Some(n.text.as_str()) == fixed => {}
                 Some(n) => {
-                    let id = self.new_var(&n.text, n.span, None);
+                    let id = self.draft.new_var(&n.text, n.span, None);
                     kept.push((n.text.clone(), id));
                 }
                 None => {
@@ -340,19 +340,19 @@ impl<'a> Ctx<'a> {
     // ---- optimisers
 
     fn optimizers(&mut self) -> Vec<hir::Optimizer> {
-        if self.members.optimizers.is_empty() && !self.params.is_empty() {
+        if self.names.members.optimizers.is_empty() && !self.draft.params.is_empty() {
             self.missing("optimizer", "parameters need one: `optimizer main = adam(lr = 3e-4) on all`");
         }
         let mut out = Vec::new();
-        for (o, span) in self.members.optimizers.clone() {
+        for (o, span) in self.names.members.optimizers.clone() {
             let rule = self.rule(o);
             let params = self.trained(o);
             if let (Some(rule), Some(params)) = (rule, params) {
                 out.push(hir::Optimizer { name: o.name.text.clone(), rule, params, after: Vec::new(), sees: Vec::new(), span });
             } else {
                 // Keep the place: losses refer to it by number.
-                let e = self.table.constant(0.0, span);
-                let entries = self.table.new_axis("entries", Size::symbol("entries"));
+                let e = self.draft.table.constant(0.0, span);
+                let entries = self.draft.table.new_axis("entries", Size::symbol("entries"));
                 out.push(hir::Optimizer {
                     name: o.name.text.clone(),
                     rule: hir::Rule { entries, slots: Vec::new(), next: Vec::new(), value: e },
@@ -364,7 +364,7 @@ impl<'a> Ctx<'a> {
             }
         }
         self.sequence(&mut out);
-        if !out.is_empty() && !self.diagnostics.iter().any(Diagnostic::is_error) {
+        if !out.is_empty() && !self.sink.diagnostics.iter().any(Diagnostic::is_error) {
             self.coverage(&out);
         }
         out
@@ -372,7 +372,7 @@ impl<'a> Ctx<'a> {
 
     /// Which optimisers step before which, and what the later ones see of it.
     fn sequence(&mut self, optimizers: &mut [hir::Optimizer]) {
-        let members = self.members.optimizers.clone();
+        let members = self.names.members.optimizers.clone();
         for (i, (o, _)) in members.iter().enumerate() {
             for name in &o.after {
                 if let Some(before) = self.optimizer_named(name) {
@@ -405,7 +405,8 @@ impl<'a> Ctx<'a> {
             }
             for name in &o.only {
                 let Some(module) = self.module_to_train(name) else { continue };
-                let params: Vec<ParamId> = self.modules[module].params.iter().copied().filter(|p| trained.contains(p)).collect();
+                let params: Vec<ParamId> =
+                    self.draft.modules[module].params.iter().copied().filter(|p| trained.contains(p)).collect();
                 if params.is_empty() && !trained.is_empty() {
                     let listed = super::listed(before.iter().map(|b| optimizers[*b].name.as_str()).collect::<Vec<_>>());
                     self.report(
@@ -420,9 +421,9 @@ impl<'a> Ctx<'a> {
 
     /// The optimiser of this name, which must exist.
     fn optimizer_named(&mut self, name: &ast::Ident) -> Option<usize> {
-        let found = self.members.optimizers.iter().position(|(o, _)| o.name.text == name.text);
+        let found = self.names.members.optimizers.iter().position(|(o, _)| o.name.text == name.text);
         if found.is_none() {
-            let known: Vec<String> = self.members.optimizers.iter().map(|(o, _)| o.name.text.clone()).collect();
+            let known: Vec<String> = self.names.members.optimizers.iter().map(|(o, _)| o.name.text.clone()).collect();
             self.report(
                 Diagnostic::new(Code::UnknownOptimizer, name.span, format!("there is no optimiser `{}`", name.text))
                     .suggest(&name.text, known.iter().map(String::as_str))
@@ -434,9 +435,9 @@ impl<'a> Ctx<'a> {
 
     /// Every parameter has one optimiser.
     fn coverage(&mut self, optimizers: &[hir::Optimizer]) {
-        for module in 0..self.modules.len() {
-            let (name, span) = (self.modules[module].name.clone(), self.modules[module].span);
-            let Some(first) = self.modules[module].params.first().copied() else { continue };
+        for module in 0..self.draft.modules.len() {
+            let (name, span) = (self.draft.modules[module].name.clone(), self.draft.modules[module].span);
+            let Some(first) = self.draft.modules[module].params.first().copied() else { continue };
             let by: Vec<&hir::Optimizer> = optimizers.iter().filter(|o| o.params.iter().any(|(p, _)| *p == first)).collect();
             // What the model itself says is where to mend it, not what it inherits.
             let own = |o: &&hir::Optimizer| !self.flat.owns(span) && self.flat.owns(o.span);
@@ -471,7 +472,7 @@ impl<'a> Ctx<'a> {
     fn module_to_train(&mut self, name: &ast::Ident) -> Option<usize> {
         let found = self.module_named(&name.text);
         if found.is_none() {
-            let names: Vec<String> = self.modules.iter().map(|m| m.name.clone()).collect();
+            let names: Vec<String> = self.draft.modules.iter().map(|m| m.name.clone()).collect();
             self.report(
                 Diagnostic::new(Code::UnknownName, name.span, format!("there is nothing to train called `{}`", name.text))
                     .suggest(&name.text, names.iter().map(String::as_str).chain(["all"]))
@@ -486,7 +487,7 @@ impl<'a> Ctx<'a> {
         let mut modules: Vec<usize> = Vec::new();
         for name in &o.on {
             if name.text == "all" {
-                modules.extend(0..self.modules.len());
+                modules.extend(0..self.draft.modules.len());
             } else {
                 modules.push(self.module_to_train(name)?);
             }
@@ -526,9 +527,9 @@ impl<'a> Ctx<'a> {
         let mut params = Vec::new();
         for m in &modules {
             let factor = scale.iter().find(|(s, _)| s == m).map_or(1.0, |(_, f)| *f);
-            params.extend(self.modules[*m].params.iter().map(|p| (*p, factor)));
+            params.extend(self.draft.modules[*m].params.iter().map(|p| (*p, factor)));
         }
-        if params.is_empty() && !self.params.is_empty() {
+        if params.is_empty() && !self.draft.params.is_empty() {
             let span = o.on.first().map_or(o.name.span, |n| n.span);
             self.report(
                 Diagnostic::new(Code::NothingToTrain, span, format!("`{}` has nothing to train", o.name.text))
@@ -555,14 +556,14 @@ impl<'a> Ctx<'a> {
             );
             return None;
         };
-        let entries = self.table.new_axis("entries", Size::symbol("entries"));
+        let entries = self.draft.table.new_axis("entries", Size::symbol("entries"));
         let env = Env::root(def.span.file, Sees::Items);
         let model = self.model_env(file);
         let args = self.eval_args(&o.rule.args, &model)?;
         self.rule_settings(def, &o.rule, args, &env)?;
         let span = o.rule.span;
-        let vector = |cx: &mut Self, op: Op| Value::tensor(cx.table.push(op, vec![entries], Dtype::Real, span));
-        let scalar = |cx: &mut Self, op: Op| Value::tensor(cx.table.push(op, Vec::new(), Dtype::Real, span));
+        let vector = |cx: &mut Self, op: Op| Value::tensor(cx.draft.table.push(op, vec![entries], Dtype::Real, span));
+        let scalar = |cx: &mut Self, op: Op| Value::tensor(cx.draft.table.push(op, Vec::new(), Dtype::Real, span));
         let (weight, gradient) = (vector(self, Op::Weight), vector(self, Op::Gradient));
         env.set("weight", weight);
         env.set("gradient", gradient);
@@ -576,13 +577,13 @@ impl<'a> Ctx<'a> {
             env.set(format!("axes of {}", slot.text), Value::Axes(vec![entries].into()));
         }
         let (value, _) = self.at_site(Site::outside(TRAIN), |cx| {
-            cx.calls.push((&def.name.text, span));
+            cx.sink.calls.push((&def.name.text, span));
             let value = cx.run(&def.body, &env, &def.name);
-            cx.calls.pop();
+            cx.sink.calls.pop();
             value
         });
         let value = if value.is_error() { return None } else { self.as_tensor(&value, span)? };
-        if !self.same_axes(self.table.axes_of(value), &[entries]) {
+        if !self.same_axes(self.draft.table.axes_of(value), &[entries]) {
             self.error(
                 Code::AxesMismatch,
                 def.name.span,
@@ -594,7 +595,7 @@ impl<'a> Ctx<'a> {
         for (i, slot) in def.slots.iter().enumerate() {
             let new = match env.get_here(&format!("next {}", slot.text)) {
                 Some(Found::Value(Value::Tensor(t))) => t.expr,
-                _ => self.table.push(Op::Slot(i), vec![entries], Dtype::Real, span),
+                _ => self.draft.table.push(Op::Slot(i), vec![entries], Dtype::Real, span),
             };
             next.push(new);
         }
@@ -605,7 +606,7 @@ impl<'a> Ctx<'a> {
     fn fits_default(&self, param: &ast::ParamDecl, value: &Value<'a>) -> bool {
         let number = |v: &Value<'a>| match v {
             Value::Num(_) | Value::Size(_) | Value::Dim(_) | Value::Error => true,
-            Value::Tensor(t) => self.table.axes_of(t.expr).is_empty() && self.table.dtype(t.expr) != Dtype::Bool,
+            Value::Tensor(t) => self.draft.table.axes_of(t.expr).is_empty() && self.draft.table.dtype(t.expr) != Dtype::Bool,
             _ => false,
         };
         match param.default.as_ref().map(|d| &d.kind) {

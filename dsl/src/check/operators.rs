@@ -17,19 +17,19 @@ impl<'a> Ctx<'a> {
             (_, Value::Error) => Value::Error,
             (Un::Neg, Value::Num(n)) => Value::Num(-n),
             (Un::Neg, Value::Size(s)) => Value::Size(Size::known(0).sub(s)),
-            (Un::Neg, Value::Dim(a)) => Value::Size(Size::known(0).sub(self.table.size(*a))),
+            (Un::Neg, Value::Dim(a)) => Value::Size(Size::known(0).sub(self.draft.table.size(*a))),
             (Un::Neg, Value::Index(i)) => {
                 Value::Index(Index { terms: i.terms.iter().map(|(v, c)| (*v, -c)).collect(), offset: -i.offset })
             }
             (Un::Not, Value::Bool(b)) => Value::Bool(!b),
             (Un::Neg, Value::Zeros) => Value::Zeros,
             (Un::Not, v) => match self.as_condition(v, span) {
-                Some(e) => Value::tensor(self.table.unary(UnaryOp::Not, e, span)),
+                Some(e) => Value::tensor(self.draft.table.unary(UnaryOp::Not, e, span)),
                 None => Value::Error,
             },
             (Un::Neg, v) => {
                 let op = UnaryOp::Neg;
-                self.map(v, span, &mut |cx, e| Some(cx.table.unary(op, e, span)))
+                self.map(v, span, &mut |cx, e| Some(cx.draft.table.unary(op, e, span)))
             }
         }
     }
@@ -57,7 +57,7 @@ impl<'a> Ctx<'a> {
             return self.binary_record(op, (a, l), (b, r), span);
         }
         let (Some(x), Some(y)) = (self.as_tensor(a, l.span), self.as_tensor(b, r.span)) else { return Value::Error };
-        match self.table.binary(hir_op(op), x, y, span) {
+        match self.draft.table.binary(hir_op(op), x, y, span) {
             Some(e) => Value::tensor(e),
             None => self.misaligned(op, (x, l), (y, r)),
         }
@@ -123,7 +123,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn misaligned(&mut self, op: Bin, (x, l): (ExprId, &'a Expr), (y, r): (ExprId, &'a Expr)) -> Value<'a> {
-        let (a, b) = (self.table.axes_of(x).to_vec(), self.table.axes_of(y).to_vec());
+        let (a, b) = (self.draft.table.axes_of(x).to_vec(), self.draft.table.axes_of(y).to_vec());
         let hint = self.grad_hint(l, r, &b).or_else(|| self.grad_hint(r, l, &a));
         if self.is_doubtful(x) || self.is_doubtful(y) {
             // A gradient by the wrong field: that its axes do not fit is what shows it best.
@@ -132,12 +132,12 @@ impl<'a> Ctx<'a> {
                 d.code == Code::GradIndependent
                     && [l.span, r.span].iter().any(|e| e.file == s.file && e.lo <= s.lo && s.hi <= e.hi)
             };
-            if hint.is_none() || !self.diagnostics.iter().any(inside) {
+            if hint.is_none() || !self.sink.diagnostics.iter().any(inside) {
                 return Value::Error;
             }
-            self.diagnostics.retain(|d| !inside(d));
+            self.sink.diagnostics.retain(|d| !inside(d));
         }
-        let (one, other) = (self.table.having(&a), self.table.having(&b));
+        let (one, other) = (self.draft.table.having(&a), self.draft.table.having(&b));
         let d = Diagnostic::new(Code::AxesMismatch, r.span, "axes do not line up")
             .here(format!("this has {other}"))
             .label(l.span, format!("this has {one}"));
@@ -151,7 +151,7 @@ impl<'a> Ctx<'a> {
             }
             // `outer` multiplies: for any other operation on pairs it spreads one side.
             None => {
-                let other: Vec<&str> = b.iter().map(|axis| self.table.name(*axis)).collect();
+                let other: Vec<&str> = b.iter().map(|axis| self.draft.table.name(*axis)).collect();
                 d.help(format!("for every pair of entries, spread one side: `outer(a, ones([{}]))`", other.join(", ")))
             }
         });
@@ -163,11 +163,11 @@ impl<'a> Ctx<'a> {
         let mut open = vec![e];
         let mut seen = HashSet::new();
         while let Some(e) = open.pop() {
-            if self.doubtful.contains(&e) {
+            if self.gradients.doubtful.contains(&e) {
                 return true;
             }
-            if !self.doubtful.is_empty() && seen.insert(e) {
-                self.table.op(e).operands(|x| open.push(x));
+            if !self.gradients.doubtful.is_empty() && seen.insert(e) {
+                self.draft.table.op(e).operands(|x| open.push(x));
             }
         }
         false
@@ -190,7 +190,7 @@ impl<'a> Ctx<'a> {
                     args.as_slice()
                 && let ExprKind::Field(base, field) = &by.kind
                 && let (Some(of), Some(base)) = (written(of), written(base))
-                && let Some(latent) = self.latents.iter().find(|l| l.fields.iter().any(|(n, _)| *n == field.text))
+                && let Some(latent) = self.draft.latents.iter().find(|l| l.fields.iter().any(|(n, _)| *n == field.text))
             {
                 let fits = latent.fields.iter().filter(|(n, a)| *n != field.text && self.same_axes(a, axes));
                 let fits: Vec<&str> = fits.map(|(n, _)| n.as_str()).collect();
@@ -214,9 +214,11 @@ impl<'a> Ctx<'a> {
 
     fn dot(&mut self, (a, l): (&Value<'a>, Span), (b, r): (&Value<'a>, Span), span: Span) -> Value<'a> {
         let (Some(x), Some(y)) = (self.as_tensor(a, l), self.as_tensor(b, r)) else { return Value::Error };
-        let over: Vec<AxisId> = self.table.axes_of(x).iter().copied().filter(|ax| self.table.axes_of(y).contains(ax)).collect();
+        let over: Vec<AxisId> =
+            self.draft.table.axes_of(x).iter().copied().filter(|ax| self.draft.table.axes_of(y).contains(ax)).collect();
         if over.is_empty() {
-            let (one, other) = (self.table.having(self.table.axes_of(x)), self.table.having(self.table.axes_of(y)));
+            let (one, other) =
+                (self.draft.table.having(self.draft.table.axes_of(x)), self.draft.table.having(self.draft.table.axes_of(y)));
             self.report(
                 Diagnostic::new(Code::NothingShared, span, "`@` sums over shared axes, and these share none")
                     .label(l, format!("this has {one}"))
@@ -225,7 +227,7 @@ impl<'a> Ctx<'a> {
             );
             return Value::Error;
         }
-        Value::tensor(self.table.dot(x, y, over, span))
+        Value::tensor(self.draft.table.dot(x, y, over, span))
     }
 }
 

@@ -21,7 +21,7 @@ impl<'a> Ctx<'a> {
             return self.error(Code::WrongKind, decl.name.span, "a parameter needs a shape, such as `[O, I]`");
         };
         let Some(axes) = self.shape(shape, env) else { return Value::Error };
-        let Some(instance) = &mut self.instance else {
+        let Some(instance) = &mut self.place.instance else {
             return self.error(Code::BareBlock, span, "a parameter belongs to a net, a head or a memory");
         };
         let (module, mode, ensemble) = (instance.module, instance.mode, instance.ensemble);
@@ -32,27 +32,29 @@ impl<'a> Ctx<'a> {
             );
             return Value::Error;
         }
-        let id = match self.param_index.get(path) {
+        let id = match self.draft.param_index.get(path) {
             Some(id) => *id,
             None => {
                 let Some(id) = self.new_param(decl, init, path, &axes, module, ensemble, env) else { return Value::Error };
                 id
             }
         };
-        let mut stored = self.params[id.0 as usize].axes.clone();
+        let mut stored = self.draft.params[id.0 as usize].axes.clone();
         let op = if mode == Mode::Slow { Op::Slow(id) } else { Op::Param(id) };
-        let mut e = self.table.push(op, stored.clone(), Dtype::Real, span);
+        let mut e = self.draft.table.push(op, stored.clone(), Dtype::Real, span);
         if let Some((axis, var)) = ensemble {
-            e = self.table.at(e, axis, Index { terms: vec![(var, 1)], offset: 0 }, span);
+            e = self.draft.table.at(e, axis, Index { terms: vec![(var, 1)], offset: 0 }, span);
             stored.remove(0);
         }
-        if stored.len() != axes.len() || stored.iter().zip(&axes).any(|(a, b)| self.table.size(*a) != self.table.size(*b)) {
-            let (have, want) = (self.table.show(&stored), self.table.show(&axes));
+        if stored.len() != axes.len()
+            || stored.iter().zip(&axes).any(|(a, b)| self.draft.table.size(*a) != self.draft.table.size(*b))
+        {
+            let (have, want) = (self.draft.table.show(&stored), self.draft.table.show(&axes));
             return self.error(Code::SizeMismatch, span, format!("`{path}` has the shape {have} elsewhere, and {want} here"));
         }
-        e = self.table.rename_all(e, &stored, &axes, span);
+        e = self.draft.table.rename_all(e, &stored, &axes, span);
         if mode == Mode::Frozen {
-            e = self.table.stop(e, span);
+            e = self.draft.table.stop(e, span);
         }
         Value::tensor(e)
     }
@@ -74,14 +76,14 @@ impl<'a> Ctx<'a> {
         // Every member of an ensemble starts from draws of its own.
         site.active.extend(ensemble.map(|(_, var)| var));
         // The initial value is part of the block that is being called.
-        let calls = self.calls.clone();
+        let calls = self.sink.calls.clone();
         let (value, _) = self.at_site(site, |cx| {
-            cx.calls = calls;
+            cx.sink.calls = calls;
             cx.eval(init, env)
         });
         let value = if value.is_error() { return None } else { self.as_tensor(&value, init.span)? };
-        if let Some(extra) = self.table.axes_of(value).iter().find(|a| !axes.contains(a)) {
-            let (extra, want) = (self.table.show_axis(*extra), self.table.having(axes));
+        if let Some(extra) = self.draft.table.axes_of(value).iter().find(|a| !axes.contains(a)) {
+            let (extra, want) = (self.draft.table.show_axis(*extra), self.draft.table.having(axes));
             self.report(
                 Diagnostic::new(Code::AxesMismatch, init.span, "the initial value has an axis that the parameter has not")
                     .here(format!("has the axis {extra}"))
@@ -90,15 +92,15 @@ impl<'a> Ctx<'a> {
             return None;
         }
         let mut stored = axes.to_vec();
-        let mut start = self.table.broadcast(value, axes, init.span);
+        let mut start = self.draft.table.broadcast(value, axes, init.span);
         if let Some((axis, var)) = ensemble {
             stored.insert(0, axis);
-            start = self.table.each(var, axis, start, init.span);
+            start = self.draft.table.each(var, axis, start, init.span);
         }
-        let id = ParamId(self.params.len() as u32);
-        self.params.push(hir::Param { path: path.to_string(), axes: stored, init: start, module, span: decl.name.span });
-        self.param_index.insert(path.to_string(), id);
-        self.modules[module].params.push(id);
+        let id = ParamId(self.draft.params.len() as u32);
+        self.draft.params.push(hir::Param { path: path.to_string(), axes: stored, init: start, module, span: decl.name.span });
+        self.draft.param_index.insert(path.to_string(), id);
+        self.draft.modules[module].params.push(id);
         Some(id)
     }
 }

@@ -27,7 +27,7 @@ impl<'a> Ctx<'a> {
                 if x.is_error() || y.is_error() {
                     return Value::Error;
                 }
-                let phase = Value::tensor(self.table.push(Op::Training, Vec::new(), Dtype::Bool, span));
+                let phase = Value::tensor(self.draft.table.push(Op::Training, Vec::new(), Dtype::Bool, span));
                 let args = [(phase, cond.span), (x, then.span), (y, other.span)];
                 let args = args.into_iter().map(|(value, span)| Arg { name: None, value, span }).collect();
                 self.call(&Callable::Builtin(Builtin::Select), args, span)
@@ -38,10 +38,10 @@ impl<'a> Ctx<'a> {
 
     /// Runs `f` where `training` is known.
     fn in_phase<T>(&mut self, training: bool, f: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = (self.site.training, self.site.acts);
-        (self.site.training, self.site.acts) = (training, false);
+        let outer = (self.place.site.training, self.place.site.acts);
+        (self.place.site.training, self.place.site.acts) = (training, false);
         let value = f(self);
-        (self.site.training, self.site.acts) = outer;
+        (self.place.site.training, self.place.site.acts) = outer;
         value
     }
 

@@ -59,8 +59,8 @@ const VISIBLE: [&str; 3] = ["u", "guess", "score"];
 impl<'a> Ctx<'a> {
     /// `plan(z[t], m[t-1])`.
     pub(super) fn call_planner(&mut self, planner: usize, args: Vec<(Value<'a>, Span)>, span: Span) -> Value<'a> {
-        let decl = self.members.planners[planner];
-        if self.site.system != ACT {
+        let decl = self.names.members.planners[planner];
+        if self.place.site.system != ACT {
             self.report(
                 Diagnostic::new(Code::WrongKind, span, "a planner runs while acting")
                     .help(format!("call `{}` inside `act {{ .. }}`", decl.name.text)),
@@ -91,7 +91,7 @@ impl<'a> Ctx<'a> {
     /// The call of the algorithm that a family of the acting system belongs to: `plan.mean` to `cem(..)`.
     pub(super) fn planner_of(&self, family: &str) -> Option<(&'a str, Span)> {
         let (name, _) = family.split_once('.')?;
-        let decl = self.members.planners.iter().find(|p| p.name.text == name)?;
+        let decl = self.names.members.planners.iter().find(|p| p.name.text == name)?;
         Some((&decl.algorithm.name.text, decl.algorithm.span))
     }
 
@@ -116,8 +116,8 @@ impl<'a> Ctx<'a> {
                 let (Some(want), Some(e)) = (self.shape(shape, &user), self.as_tensor(&value, at)) else {
                     return Value::Error;
                 };
-                if !self.same_axes(self.table.axes_of(e), &want) {
-                    let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(&want));
+                if !self.same_axes(self.draft.table.axes_of(e), &want) {
+                    let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(&want));
                     self.report(
                         Diagnostic::new(
                             Code::AxesMismatch,
@@ -134,9 +134,9 @@ impl<'a> Ctx<'a> {
         // The algorithm's side: its settings, its dims, and A for the action's axes.
         let algorithm = Env::root(def.span.file, Sees::Planner);
         let model = self.model_env(decl.name.span.file);
-        self.calls.push((&def.name.text, decl.algorithm.span));
+        self.sink.calls.push((&def.name.text, decl.algorithm.span));
         let bound = self.planner_settings(def, &decl.algorithm, &model, &algorithm);
-        self.calls.pop();
+        self.sink.calls.pop();
         if bound.is_none() {
             return Value::Error;
         }
@@ -145,7 +145,7 @@ impl<'a> Ctx<'a> {
         for bind in &def.dims {
             let value = self.eval(&bind.value, &algorithm);
             let Some(size) = self.as_size(&value, bind.value.span) else { return Value::Error };
-            let axis = self.table.new_axis(&bind.name.text, size);
+            let axis = self.draft.table.new_axis(&bind.name.text, size);
             algorithm.set(&*bind.name.text, Value::Dim(axis));
         }
         for stmt in &def.requires {
@@ -189,7 +189,7 @@ impl<'a> Ctx<'a> {
         };
         let result = self.eval(returns, &algorithm);
         // What a carry becomes is known once everything that could read it has been looked at.
-        self.act_pending.extend(def.nexts.iter().map(|(name, e)| PendingNext {
+        self.acting.pending.extend(def.nexts.iter().map(|(name, e)| PendingNext {
             name,
             value: e,
             prefix: prefix.clone(),
@@ -238,9 +238,9 @@ impl<'a> Ctx<'a> {
         self.bind(&owner, &params, args, scope, |cx, param, value, at| {
             let value = match value {
                 // A dim is a number here: the algorithm makes axes of its own.
-                Value::Dim(axis) => match cx.table.size(axis).value() {
+                Value::Dim(axis) => match cx.draft.table.size(axis).value() {
                     Some(n) => Value::Num(n as f64),
-                    None => Value::Size(cx.table.size(axis).clone()),
+                    None => Value::Size(cx.draft.table.size(axis).clone()),
                 },
                 other => other,
             };
@@ -260,7 +260,7 @@ impl<'a> Ctx<'a> {
 
     /// A planner's model equations must end in a score and heed the actions.
     fn check_planner_body(&mut self, decl: &'a ast::Planner) -> bool {
-        let before = self.diagnostics.len();
+        let before = self.sink.diagnostics.len();
         match decl.equations.iter().find(|e| e.place.name.text == "score") {
             None => self.report(
                 Diagnostic::new(Code::NoScore, decl.name.span, format!("`{}` has no `score`", decl.name.text))
@@ -288,17 +288,17 @@ impl<'a> Ctx<'a> {
                     .help("the planner chooses `u[k]`; let the rollout depend on it: `x[k+1] = step(x[k], u[k])`"),
             );
         }
-        self.diagnostics.len() == before
+        self.sink.diagnostics.len() == before
     }
 
     /// The two values of a rollout that the algorithm counts on: one number as its score, an action as its guess.
     pub(super) fn rollout_value(&mut self, name: &str, value: &Value<'a>, span: Span) -> bool {
         let axes = match value {
             Value::Num(_) | Value::Size(_) | Value::Dim(_) | Value::Zeros => return true,
-            Value::Tensor(t) => Some(self.table.axes_of(t.expr).to_vec()),
+            Value::Tensor(t) => Some(self.draft.table.axes_of(t.expr).to_vec()),
             _ => None,
         };
-        let have = axes.as_deref().map_or_else(|| value.describe().to_string(), |axes| self.table.having(axes));
+        let have = axes.as_deref().map_or_else(|| value.describe().to_string(), |axes| self.draft.table.having(axes));
         match name {
             "score" if axes.as_deref() != Some(&[]) => self.report(
                 Diagnostic::new(Code::ScoreShape, span, "a score is one number")
@@ -310,7 +310,7 @@ impl<'a> Ctx<'a> {
                 if axes.is_some_and(|axes| self.same_axes(&axes, &want)) {
                     return true;
                 }
-                let want = self.table.having(&want);
+                let want = self.draft.table.having(&want);
                 self.report(
                     Diagnostic::new(Code::ActShape, span, format!("a guess is an action, with {want}"))
                         .here(format!("this has {have}")),
@@ -332,17 +332,17 @@ impl<'a> Ctx<'a> {
         let Some(axes) = self.shape(&carry.shape, env) else { return Value::Error };
         let value = self.eval(&carry.init, env);
         let Some(e) = self.as_tensor(&value, carry.init.span) else { return Value::Error };
-        let init = self.table.broadcast(e, &axes, carry.span);
-        let id = self.new_carry(hir::Carry { path: path.to_string(), axes: axes.clone(), init });
-        Value::tensor(self.table.push(Op::Carry(id), axes, Dtype::Real, carry.span))
+        let init = self.draft.table.broadcast(e, &axes, carry.span);
+        let id = self.draft.new_carry(hir::Carry { path: path.to_string(), axes: axes.clone(), init });
+        Value::tensor(self.draft.table.push(Op::Carry(id), axes, Dtype::Real, carry.span))
     }
 
     /// New values of the planners' carries, where anything reads these.
     pub(super) fn planner_nexts(&mut self) {
-        for pending in std::mem::take(&mut self.act_pending) {
+        for pending in std::mem::take(&mut self.acting.pending) {
             let PendingNext { name, value: e, prefix, env } = pending;
             let path = format!("{prefix}{}", name.text);
-            let Some(&id) = self.carry_index.get(&path) else {
+            let Some(&id) = self.draft.carry_index.get(&path) else {
                 if env.get_here(&name.text).is_none() {
                     self.report(
                         Diagnostic::new(Code::UnknownName, name.span, format!("there is no carry `{}`", name.text))
@@ -358,16 +358,16 @@ impl<'a> Ctx<'a> {
                 continue;
             }
             let Some(new) = self.as_tensor(&value, e.span) else { continue };
-            let axes = self.carries[id].axes.clone();
-            if !self.same_axes(self.table.axes_of(new), &axes) {
-                let (have, want) = (self.table.having(self.table.axes_of(new)), self.table.having(&axes));
+            let axes = self.draft.carries[id].axes.clone();
+            if !self.same_axes(self.draft.table.axes_of(new), &axes) {
+                let (have, want) = (self.draft.table.having(self.draft.table.axes_of(new)), self.draft.table.having(&axes));
                 self.report(
                     Diagnostic::new(Code::AxesMismatch, e.span, format!("the carry `{}` has {want}", name.text))
                         .here(format!("this has {have}")),
                 );
                 continue;
             }
-            self.act_next.push((id, new));
+            self.acting.next.push((id, new));
         }
     }
 
@@ -489,11 +489,11 @@ impl<'a> Ctx<'a> {
         let mut vars = Vec::new();
         let mut prefix: Vec<Index> = Vec::new();
         for (name, range, span) in &rollout.prefix {
-            let id = self.new_var(name, *span, Some(*range));
+            let id = self.draft.new_var(name, *span, Some(*range));
             vars.push(id);
             prefix.push(Self::index_of(id));
             if side == Side::Algorithm {
-                self.site.vars.push((name.clone(), id));
+                self.place.site.vars.push((name.clone(), id));
             }
         }
         let prefix: Rc<[Index]> = prefix.into();
@@ -548,7 +548,7 @@ impl<'a> Ctx<'a> {
 
     /// `guess[k]` in a planner whose model offers none.
     pub(super) fn no_guess(&mut self, span: Span) -> Value<'a> {
-        let at = self.planner_of(&self.site.draw_base).map_or(span, |(_, at)| at);
+        let at = self.planner_of(&self.place.site.draw_base).map_or(span, |(_, at)| at);
         self.report(
             Diagnostic::new(
                 Code::NoGuess,
@@ -561,12 +561,12 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn action_axes(&self) -> Vec<hir::AxisId> {
-        let name = self.members.action.map(|(t, _)| t.name.text.as_str());
-        self.inputs.iter().find(|i| Some(i.name.as_str()) == name).map(|i| i.axes.clone()).unwrap_or_default()
+        let name = self.names.members.action.map(|(t, _)| t.name.text.as_str());
+        self.draft.inputs.iter().find(|i| Some(i.name.as_str()) == name).map(|i| i.axes.clone()).unwrap_or_default()
     }
 
     pub(super) fn action_range(&mut self) -> (f64, f64) {
-        let Some((_, range)) = self.members.action else { return (-1.0, 1.0) };
+        let Some((_, range)) = self.names.members.action else { return (-1.0, 1.0) };
         let env = self.model_env(range.span.file);
         match self.eval(range, &env) {
             Value::Range { lo, hi, .. } => {

@@ -20,17 +20,17 @@ use crate::source::Span;
 impl Ctx<'_> {
     /// Whether a parameter is differentiated by where the value differs: it has no value of its own at each point.
     pub(super) fn by_parameter(&mut self, of: ExprId, targets: &[ExprId], span: Span) -> bool {
-        let (free, samples) = varies(&self.table, of);
+        let (free, samples) = varies(&self.draft.table, of);
         if free.is_empty() && !samples {
             return false;
         }
         for target in targets {
             let mut target = self.whole(*target).0;
-            while let Op::Alias(inner, _) = *self.table.op(target) {
+            while let Op::Alias(inner, _) = *self.draft.table.op(target) {
                 target = inner;
             }
-            let (Op::Param(p) | Op::Slow(p)) = *self.table.op(target) else { continue };
-            let path = self.params[p.0 as usize].path.clone();
+            let (Op::Param(p) | Op::Slow(p)) = *self.draft.table.op(target) else { continue };
+            let path = self.draft.params[p.0 as usize].path.clone();
             let name = path.rsplit('.').next().unwrap_or(&path);
             self.report(
                 Diagnostic::new(Code::GradTarget, span, format!("`{name}` is a parameter: all samples and steps share it"))
@@ -49,7 +49,7 @@ impl Ctx<'_> {
     pub(super) fn by_what_equations_read(&mut self, of: ExprId, targets: &[ExprId], span: Span) -> bool {
         for target in targets {
             let target = self.whole(*target).0;
-            let op = self.table.op(target);
+            let op = self.draft.table.op(target);
             let shared = matches!(op, Op::Running(_) | Op::Schedule(_) | Op::Progress | Op::Carry(_) | Op::Outer { .. });
             if shared && self.in_equations(of, target) {
                 self.report(
@@ -65,20 +65,20 @@ impl Ctx<'_> {
 
     /// Whether the equations that a value reads, or those behind them, read a target that is no equation's value.
     fn in_equations(&mut self, of: ExprId, target: ExprId) -> bool {
-        let outer = match *self.table.op(target) {
+        let outer = match *self.draft.table.op(target) {
             Op::Outer { family, leaf, .. } => Some((family, leaf)),
             _ => None,
         };
         let (mut seen, mut families) = (HashSet::new(), HashSet::new());
-        let mut open = vec![(of, self.site.system, false)];
+        let mut open = vec![(of, self.place.site.system, false)];
         while let Some((e, system, crossed)) = open.pop() {
             if !seen.insert((e, crossed)) {
                 continue;
             }
-            if !self.spend_work(1, self.table.nodes[e.0 as usize].span) || crossed && e == target {
+            if !self.spend_work(1, self.draft.table.nodes[e.0 as usize].span) || crossed && e == target {
                 return true;
             }
-            let (family, system) = match *self.table.op(e) {
+            let (family, system) = match *self.draft.table.op(e) {
                 Op::Read { family, leaf, .. } if crossed && system == TRAIN && outer == Some((family, leaf)) => return true,
                 Op::Read { family, .. } => (family, system),
                 Op::Outer { family, leaf, .. } if outer != Some((family, leaf)) => (family, TRAIN),
@@ -106,7 +106,7 @@ impl Ctx<'_> {
 
     /// Whether the value differs between points, and still reads the target at other ones, through a fold or a collection.
     pub(super) fn reads_other_points(&mut self, of: ExprId, gathered: &[Gathered], span: Span) -> bool {
-        let free = varies(&self.table, of).0;
+        let free = varies(&self.draft.table, of).0;
         for Gathered { vars, samples, body, span: fold } in gathered {
             if *samples && !self.by_sample(*body) {
                 self.report(
@@ -118,7 +118,7 @@ impl Ctx<'_> {
                 return true;
             }
             let over = match vars.iter().find(|v| free.contains(*v)) {
-                Some(var) => self.vars[var.0 as usize].name.clone(),
+                Some(var) => self.draft.vars[var.0 as usize].name.clone(),
                 None if *samples && self.by_sample(of) => String::new(),
                 None => continue,
             };
@@ -143,10 +143,10 @@ impl Ctx<'_> {
     pub(super) fn gathered(&mut self, of: ExprId, target: ExprId) -> Vec<Gathered> {
         let mut found = Vec::new();
         for e in self.behind(of, target, false) {
-            if let Op::Fold { vars, batch, body, .. } | Op::Collect { vars, batch, body, .. } = self.table.op(e).clone()
+            if let Op::Fold { vars, batch, body, .. } | Op::Collect { vars, batch, body, .. } = self.draft.table.op(e).clone()
                 && self.behind(body, target, false).contains(&target)
             {
-                found.push(Gathered { vars, samples: batch, body, span: self.table.nodes[e.0 as usize].span });
+                found.push(Gathered { vars, samples: batch, body, span: self.draft.table.nodes[e.0 as usize].span });
             }
         }
         found
@@ -155,7 +155,7 @@ impl Ctx<'_> {
     /// Gradients that follow equations where they are computed cannot look into a loop that computes both their target and
     /// what reads it.
     pub(super) fn gradients_into_loops(&mut self, id: usize, system: &System) {
-        let mut grads: Vec<ExprId> = self.in_place.iter().filter(|(_, s)| **s == id).map(|(e, _)| *e).collect();
+        let mut grads: Vec<ExprId> = self.gradients.in_place.iter().filter(|(_, s)| **s == id).map(|(e, _)| *e).collect();
         if grads.is_empty() {
             return;
         }
@@ -164,26 +164,26 @@ impl Ctx<'_> {
         loops.visit(system, &system.stages, &mut Vec::new());
         let mut around: HashMap<ExprId, BTreeSet<usize>> = HashMap::new();
         for (def, path) in &loops.defs {
-            let found = self.table.closure(&system.def(*def).values, |_| Vec::new());
+            let found = self.draft.table.closure(&system.def(*def).values, |_| Vec::new());
             for e in found.into_iter().filter(|e| grads.binary_search(e).is_ok()) {
                 around.entry(e).or_default().extend(path);
             }
         }
         for e in grads {
-            let Op::Grad { of, wrt } = *self.table.op(e) else { continue };
-            let Op::Read { family: target, .. } = *self.table.op(wrt) else { continue };
+            let Op::Grad { of, wrt } = *self.draft.table.op(e) else { continue };
+            let Op::Read { family: target, .. } = *self.draft.table.op(wrt) else { continue };
             let here = around.remove(&e).unwrap_or_default();
             let mut inner = loops.of(target);
             inner.retain(|l| !here.contains(l));
             let mut families = HashSet::new();
-            self.table.closure(&[of], |family| {
+            self.draft.table.closure(&[of], |family| {
                 let new = family != target && families.insert(family);
                 let defs = system.family(family).defs.iter().filter(|_| new);
                 defs.flat_map(|d| system.def(*d).values.clone()).collect()
             });
             if families.iter().any(|f| !loops.of(*f).is_disjoint(&inner)) {
                 let name = short(&system.family(target).name).to_string();
-                let span = self.table.nodes[e.0 as usize].span;
+                let span = self.draft.table.nodes[e.0 as usize].span;
                 self.report(
                     Diagnostic::new(
                         Code::GradThroughScan,
@@ -198,17 +198,17 @@ impl Ctx<'_> {
 
     /// Whether samples may differ in a value. Equations are followed; one that is being read right now may.
     fn by_sample(&mut self, e: ExprId) -> bool {
-        let system = self.site.system;
+        let system = self.place.site.system;
         let (mut seen, mut families) = (HashSet::new(), HashSet::new());
         let mut open = vec![e];
         while let Some(e) = open.pop() {
             if !seen.insert(e) {
                 continue;
             }
-            if !self.spend_work(1, self.table.nodes[e.0 as usize].span) {
+            if !self.spend_work(1, self.draft.table.nodes[e.0 as usize].span) {
                 return true;
             }
-            match self.table.op(e) {
+            match self.draft.table.op(e) {
                 Op::Input { .. } | Op::Draw(_) | Op::Carry(_) | Op::Hole(_) | Op::Outer { .. } => return true,
                 Op::Fold { batch: true, .. } | Op::Collect { batch: true, .. } => {}
                 Op::Read { family, .. } => {

@@ -32,7 +32,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn use_protocol(&mut self, call: &'a ast::Call) {
         let name = &call.name;
         match self.program.find(name.span.file, &name.text) {
-            Some(ast::Item::Tasks(block)) => self.members.tasks.push(Protocol { block, here: &call.args }),
+            Some(ast::Item::Tasks(block)) => self.names.members.tasks.push(Protocol { block, here: &call.args }),
             _ => self.report(
                 Diagnostic::new(Code::UnknownName, name.span, format!("there are no tasks `{}`", name.text))
                     .help(format!("bring them in with `use FILE::{}`, or list them: `tasks {} {{ .. }}`", name.text, name.text)),
@@ -44,7 +44,7 @@ impl<'a> Ctx<'a> {
     /// its own comes from, or of the model's file. What the model adds to its own protocol holds for that one too.
     pub(super) fn choose_protocol(&mut self) {
         let Some(wanted) = &self.options.protocol else { return };
-        let own = &self.members.tasks;
+        let own = &self.names.members.tasks;
         let here = own.first().map_or(&[][..], |p| p.here);
         let in_model = own.iter().find(|p| p.block.name.text == *wanted).copied();
         let program = self.program;
@@ -56,7 +56,7 @@ impl<'a> Ctx<'a> {
             })
         });
         if let Some(protocol) = found {
-            self.members.tasks = vec![protocol];
+            self.names.members.tasks = vec![protocol];
             return;
         }
         let is_block = |file, name: &str| matches!(program.find(file, name), Some(ast::Item::Tasks(_)));
@@ -80,7 +80,7 @@ impl<'a> Ctx<'a> {
             return;
         }
         let known: Vec<String> = self.task_calls().map(|(_, c)| c.name.text.clone()).collect();
-        let span = self.members.tasks.first().map_or(self.flat.name.span, |p| p.block.name.span);
+        let span = self.names.members.tasks.first().map_or(self.flat.name.span, |p| p.block.name.span);
         self.report(
             Diagnostic::new(Code::UnknownName, span, format!("`{}` has no task `{task}`", self.flat.name.text))
                 .suggest(task, known.iter().map(String::as_str))
@@ -101,7 +101,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn task_calls(&self) -> impl Iterator<Item = (Protocol<'a>, &'a ast::Call)> + use<'a, '_> {
-        self.members.tasks.iter().flat_map(|p| p.block.tasks.iter().map(|call| (*p, call)))
+        self.names.members.tasks.iter().flat_map(|p| p.block.tasks.iter().map(|call| (*p, call)))
     }
 
     fn task_call(&self, task: &str) -> Option<&'a ast::Call> {
@@ -111,7 +111,7 @@ impl<'a> Ctx<'a> {
 
     /// The protocol's settings of the training loop, most specific first.
     pub(super) fn loop_settings(&self) -> Vec<(&'a Ident, &'a Expr)> {
-        let protocol = self.members.tasks.first();
+        let protocol = self.names.members.tasks.first();
         let layers = protocol.into_iter().flat_map(|p| p.here.iter().chain(&p.block.args));
         let named = layers.filter_map(|arg| match &arg.kind {
             ArgKind::Named(name, e) if LOOP.contains(&name.text.as_str()) => Some((name, e)),
@@ -124,7 +124,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn tasks(&mut self) -> Vec<Task> {
         let calls: Vec<_> = self.task_calls().collect();
         let mut heads: Vec<(Protocol<'a>, Vec<(String, Setting)>)> = Vec::new();
-        for protocol in self.members.tasks.clone() {
+        for protocol in self.names.members.tasks.clone() {
             let mut settings = Vec::new();
             for layer in [&protocol.block.args[..], protocol.here] {
                 self.layer(layer, &mut Vec::new(), &mut settings);
@@ -140,8 +140,14 @@ impl<'a> Ctx<'a> {
         let mut settings = head.map(|(_, settings)| settings.clone()).unwrap_or_default();
         let mut dims = Vec::new();
         self.layer(&call.args, &mut dims, &mut settings);
-        let missing: Vec<String> =
-            self.dims.list.iter().filter(|d| d.task && !dims.iter().any(|(n, _)| *n == d.name)).map(|d| d.name.clone()).collect();
+        let missing: Vec<String> = self
+            .draft
+            .dims
+            .list
+            .iter()
+            .filter(|d| d.task && !dims.iter().any(|(n, _)| *n == d.name))
+            .map(|d| d.name.clone())
+            .collect();
         if !missing.is_empty() {
             let message = format!("the task `{}` does not give {}", call.name.text, super::listed(&missing));
             self.report(
@@ -163,7 +169,7 @@ impl<'a> Ctx<'a> {
                 continue;
             };
             let name = label.text.as_str();
-            let is_dim = self.dims.list.iter().any(|d| d.task && d.name == name);
+            let is_dim = self.draft.dims.list.iter().any(|d| d.task && d.name == name);
             let env = self.model_env(e.span.file);
             let value = self.eval(e, &env);
             if is_dim {

@@ -65,8 +65,8 @@ impl<'a> Ctx<'a> {
     /// `grad(of, wrt)`: checked, and as a node for every array of `wrt`.
     pub(super) fn grad(&mut self, of: &Arg<'a>, wrt: &Arg<'a>, partial: bool, span: Span) -> Value<'a> {
         let Some(e) = self.as_tensor(&of.value, of.span) else { return Value::Error };
-        if !self.table.axes_of(e).is_empty() {
-            let shown = self.table.having(self.table.axes_of(e));
+        if !self.draft.table.axes_of(e).is_empty() {
+            let shown = self.draft.table.having(self.draft.table.axes_of(e));
             self.report(
                 Diagnostic::new(Code::GradNotScalar, of.span, "the gradient of something that is not a scalar")
                     .here(format!("this has {shown}"))
@@ -103,9 +103,9 @@ impl<'a> Ctx<'a> {
             let (mut target, entries) = cx.whole(target);
             let mut found = cx.path(of_expr, target);
             if found.path == Path::None
-                && let Op::Alias(inner, _) = *cx.table.op(target)
-                && !cx.table.is_constant(inner)
-                && !cx.own_names.contains(&target)
+                && let Op::Alias(inner, _) = *cx.draft.table.op(target)
+                && !cx.draft.table.is_constant(inner)
+                && !cx.gradients.own_names.contains(&target)
             {
                 // E was computed outside from the same value.
                 let outside = cx.path(of_expr, inner);
@@ -116,27 +116,27 @@ impl<'a> Ctx<'a> {
             }
             let Found { path, gathered, unfinished } = found;
             if let (Some(value), true) = (unfinished, path.is_there()) {
-                let (system, in_place) = (cx.site.system, path == Path::InPlace);
-                cx.unfinished.push(Unfinished { system, of: of_expr, target, value, in_place, span });
+                let (system, in_place) = (cx.place.site.system, path == Path::InPlace);
+                cx.gradients.unfinished.push(Unfinished { system, of: of_expr, target, value, in_place, span });
             }
             any |= path.is_there();
             others |= path.is_there() && !others && cx.reads_other_points(of_expr, &gathered, wrt.span);
             if path.is_there() && !partial {
                 two_paths |= cx.reaches_twice(of_expr, target);
             }
-            let axes = cx.table.axes_of(target).to_vec();
+            let axes = cx.draft.table.axes_of(target).to_vec();
             let result = match path {
-                Path::Direct => cx.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span),
+                Path::Direct => cx.draft.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span),
                 Path::Across => cx.grad_across(of_expr, target, span),
                 Path::InPlace => {
-                    let grad = cx.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span);
-                    cx.in_place.insert(grad, cx.site.system);
+                    let grad = cx.draft.table.push(Op::Grad { of: of_expr, wrt: target }, axes, Dtype::Real, span);
+                    cx.gradients.in_place.insert(grad, cx.place.site.system);
                     grad
                 }
                 // A field of a record that E does not read: its derivative is zero.
                 _ => {
-                    let zero = cx.table.constant(0.0, span);
-                    cx.table.broadcast(zero, &axes, span)
+                    let zero = cx.draft.table.constant(0.0, span);
+                    cx.draft.table.broadcast(zero, &axes, span)
                 }
             };
             match path {
@@ -144,7 +144,7 @@ impl<'a> Ctx<'a> {
                 Path::Blocked(_) => blocked = blocked.take().or(Some(path)),
                 _ => worst = path,
             }
-            Some(entries.into_iter().fold(result, |result, (axis, index)| cx.table.at(result, axis, index, span)))
+            Some(entries.into_iter().fold(result, |result, (axis, index)| cx.draft.table.at(result, axis, index, span)))
         });
         if others {
             return Value::Error;
@@ -185,11 +185,11 @@ impl<'a> Ctx<'a> {
                 );
                 // Its axes are known: what goes wrong because of them may say more.
                 return self.map(&wrt.value, wrt.span, &mut |cx, target| {
-                    let zero = cx.table.constant(0.0, span);
-                    let axes = cx.table.axes_of(target).to_vec();
-                    let zero = cx.table.broadcast(zero, &axes, span);
-                    let stand_in = cx.table.alias(zero, span);
-                    cx.doubtful.insert(stand_in);
+                    let zero = cx.draft.table.constant(0.0, span);
+                    let axes = cx.draft.table.axes_of(target).to_vec();
+                    let zero = cx.draft.table.broadcast(zero, &axes, span);
+                    let stand_in = cx.draft.table.alias(zero, span);
+                    cx.gradients.doubtful.insert(stand_in);
                     Some(stand_in)
                 });
             }
@@ -202,8 +202,8 @@ impl<'a> Ctx<'a> {
         let [ast::Arg { kind: ArgKind::Value(of), .. }, ast::Arg { kind: ArgKind::Value(by), .. }] = args else { return };
         // Of this gradient, and not of one inside it.
         let said = |cx: &Self, code| {
-            let own = |i: &usize| cx.diagnostics[*i].code == code && cx.diagnostics[*i].primary.span == by.span;
-            (before..cx.diagnostics.len()).find(own)
+            let own = |i: &usize| cx.sink.diagnostics[*i].code == code && cx.sink.diagnostics[*i].primary.span == by.span;
+            (before..cx.sink.diagnostics.len()).find(own)
         };
         if let (Some(at), Some(by)) = (said(self, Code::TwoPaths), written(by)) {
             let of = match &of.kind {
@@ -211,12 +211,12 @@ impl<'a> Ctx<'a> {
                 _ => written(of),
             };
             let of = of.map_or_else(|| "the result".to_string(), |of| format!("`{of}`"));
-            self.diagnostics[at].message = format!("`{by}` reaches {of} through two arguments");
+            self.sink.diagnostics[at].message = format!("`{by}` reaches {of} through two arguments");
         }
         let Some(at) = said(self, Code::GradIndependent) else { return };
         if let (Some(of), Some(by)) = (written(of), written(by)) {
-            self.diagnostics[at].message = format!("`{of}` does not depend on `{by}`");
-            self.diagnostics[at].secondary.clear();
+            self.sink.diagnostics[at].message = format!("`{of}` does not depend on `{by}`");
+            self.sink.diagnostics[at].secondary.clear();
         }
         let ExprKind::Field(base, field) = &by.kind else { return };
         let (value, record) = (self.eval(of, env), self.eval(base, env));
@@ -230,12 +230,12 @@ impl<'a> Ctx<'a> {
             }
         }
         if !others.is_empty() {
-            self.diagnostics[at].helps = vec![format!("it depends on {}", super::listed(others))];
+            self.sink.diagnostics[at].helps = vec![format!("it depends on {}", super::listed(others))];
         }
     }
 
     fn reaches_twice(&mut self, of: ExprId, target: ExprId) -> bool {
-        let Some(args) = self.call_args.get(&of).cloned() else { return false };
+        let Some(args) = self.gradients.call_args.get(&of).cloned() else { return false };
         let mut reached = 0;
         for arg in args {
             if arg.iter().any(|leaf| self.path(*leaf, target).path.is_there()) {
@@ -247,11 +247,11 @@ impl<'a> Ctx<'a> {
 
     /// The gradient by a read that lies behind equations: of the value with these written out, by a name for the read.
     fn grad_across(&mut self, of: ExprId, target: ExprId, span: Span) -> ExprId {
-        let wrt = self.table.alias(target, span);
+        let wrt = self.draft.table.alias(target, span);
         let value = self.through(of, target, wrt).value.unwrap_or(of);
-        let axes = self.table.axes_of(target).to_vec();
-        let grad = self.table.push(Op::Grad { of: value, wrt }, axes, Dtype::Real, span);
-        self.written_out.insert(grad, of);
+        let axes = self.draft.table.axes_of(target).to_vec();
+        let grad = self.draft.table.push(Op::Grad { of: value, wrt }, axes, Dtype::Real, span);
+        self.gradients.written_out.insert(grad, of);
         grad
     }
 
@@ -261,7 +261,7 @@ impl<'a> Ctx<'a> {
             return Found::new(Path::Direct, Vec::new());
         }
         // Equations are followed where they can see the target: a value of the data or of an equation.
-        if matches!(self.table.op(target), Op::Read { .. } | Op::Input { .. }) {
+        if matches!(self.draft.table.op(target), Op::Read { .. } | Op::Input { .. }) {
             let Through { value, crossed, in_place, stop, unfinished, blocked, gathered, .. } = self.through(of, target, target);
             let open = value.filter(|_| unfinished.is_some());
             let path = match (blocked, value, stop, unfinished) {
@@ -280,10 +280,10 @@ impl<'a> Ctx<'a> {
             return Found::new(Path::Direct, gathered);
         }
         for e in self.behind(of, target, true) {
-            if let Op::Stop(inner) = *self.table.op(e)
+            if let Op::Stop(inner) = *self.draft.table.op(e)
                 && self.behind(inner, target, true).contains(&target)
             {
-                return Found::new(Path::Stopped(self.table.nodes[e.0 as usize].span), Vec::new());
+                return Found::new(Path::Stopped(self.draft.table.nodes[e.0 as usize].span), Vec::new());
             }
         }
         Found::new(Path::None, Vec::new())
@@ -292,7 +292,7 @@ impl<'a> Ctx<'a> {
     /// Looks again at gradients that were taken while an equation on the way was still being read. Where it leads to the
     /// target too, that part of the gradient is missing.
     pub(super) fn unfinished_gradients(&mut self) {
-        for Unfinished { system, of, target, value, in_place, span } in std::mem::take(&mut self.unfinished) {
+        for Unfinished { system, of, target, value, in_place, span } in std::mem::take(&mut self.gradients.unfinished) {
             let (now, _) = self.at_site(Site::outside(system), |cx| cx.through(of, target, target));
             if now.value == Some(value) && now.in_place == in_place && now.blocked.is_none() {
                 continue;
@@ -315,11 +315,11 @@ impl<'a> Ctx<'a> {
             if e < target || !seen.insert(e) {
                 continue;
             }
-            if !self.spend_work(1, self.table.nodes[of.0 as usize].span) {
+            if !self.spend_work(1, self.draft.table.nodes[of.0 as usize].span) {
                 break;
             }
             found.push(e);
-            match self.table.op(e) {
+            match self.draft.table.op(e) {
                 Op::Stop(_) if !stops => {}
                 op => op.operands(|x| open.push(x)),
             }
@@ -333,19 +333,19 @@ impl<'a> Ctx<'a> {
     pub(super) fn unreached(&mut self, losses: &[hir::Loss], optimizers: &[hir::Optimizer]) {
         let anything = |stops: bool, cx: &Self, records: &[bool]| {
             let roots = losses.iter().flat_map(|l| l.parts.iter().map(|p| p.value));
-            reached(&cx.table, &cx.systems[TRAIN], records, roots, stops)
+            reached(&cx.draft.table, &cx.systems[TRAIN], records, roots, stops)
         };
         let records: Vec<bool> = self.systems[TRAIN].families.iter().map(|f| f.record).collect();
         let mut trained: HashSet<ParamId> = HashSet::new();
         for (i, optimizer) in optimizers.iter().enumerate() {
             let roots =
                 losses.iter().filter(|l| l.optimizer.is_none_or(|o| o == i)).flat_map(|l| l.parts.iter().map(|p| p.value));
-            let set = reached(&self.table, &self.systems[TRAIN], &records, roots, false);
+            let set = reached(&self.draft.table, &self.systems[TRAIN], &records, roots, false);
             trained.extend(optimizer.params.iter().map(|(p, _)| *p).filter(|p| set.contains(p)));
         }
         let (by_any, past_stops) = (anything(false, self, &records), anything(true, self, &records));
-        for module in 0..self.modules.len() {
-            let params = self.modules[module].params.clone();
+        for module in 0..self.draft.modules.len() {
+            let params = self.draft.modules[module].params.clone();
             if params.is_empty() {
                 continue;
             }
@@ -353,11 +353,12 @@ impl<'a> Ctx<'a> {
             if missing.is_empty() {
                 continue;
             }
-            let (name, span) = (self.modules[module].name.clone(), self.modules[module].span);
-            let count =
-                missing.iter().fold(hir::Size::known(0), |n, p| n.add(&self.table.total(&self.params[p.0 as usize].axes)));
+            let (name, span) = (self.draft.modules[module].name.clone(), self.draft.modules[module].span);
+            let count = missing
+                .iter()
+                .fold(hir::Size::known(0), |n, p| n.add(&self.draft.table.total(&self.draft.params[p.0 as usize].axes)));
             let d = if missing.len() == params.len() {
-                let kind = match self.modules[module].kind {
+                let kind = match self.draft.modules[module].kind {
                     hir::ModuleKind::Param => "param",
                     hir::ModuleKind::Memory => "memory",
                     hir::ModuleKind::Head => "head",
@@ -386,7 +387,7 @@ impl<'a> Ctx<'a> {
                     d.help(format!("add a loss or {out}"))
                 }
             } else {
-                let paths: Vec<&str> = missing.iter().map(|p| self.params[p.0 as usize].path.as_str()).collect();
+                let paths: Vec<&str> = missing.iter().map(|p| self.draft.params[p.0 as usize].path.as_str()).collect();
                 Diagnostic::new(Code::Unreached, span, format!("no loss reaches a part of `{name}`"))
                     .note(format!("{} would stay at their initial values", super::listed(paths)))
                     .help("see whether a `sg(..)` stands where it should not")

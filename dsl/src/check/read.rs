@@ -27,7 +27,7 @@ impl<'a> Ctx<'a> {
                 format!("`{name}` has {}, and {} here", subscripts(want), count_given(given.len())),
             );
             if given.is_empty() {
-                let known: Vec<&str> = self.site.vars.iter().map(|(n, _)| n.as_str()).collect();
+                let known: Vec<&str> = self.place.site.vars.iter().map(|(n, _)| n.as_str()).collect();
                 let shown = match known.get(known.len().wrapping_sub(want)..) {
                     Some(last) if want > 0 => last.join(", "),
                     _ => (*["t", "t, k", "i, n, k"].get(want.saturating_sub(1)).unwrap_or(&"..")).to_string(),
@@ -42,10 +42,10 @@ impl<'a> Ctx<'a> {
         let index: Vec<Index> = f.prefix.iter().cloned().chain(given).collect();
         match f.kind {
             FamilyKind::Input(input) => {
-                let (axes, dtype) = (self.inputs[input].axes.clone(), self.inputs[input].dtype);
+                let (axes, dtype) = (self.draft.inputs[input].axes.clone(), self.draft.inputs[input].dtype);
                 let index = index.into_iter().next().unwrap_or_default();
-                let e = self.table.push(Op::Input { input, index }, axes, dtype, span);
-                self.site.touched.push(e);
+                let e = self.draft.table.push(Op::Input { input, index }, axes, dtype, span);
+                self.place.site.touched.push(e);
                 Value::tensor(e)
             }
             FamilyKind::Family { system, id } => {
@@ -56,7 +56,7 @@ impl<'a> Ctx<'a> {
                 let Some(ty) = self.systems[system].families[id].ty.clone() else {
                     return self.untyped(system, id, &index, span);
                 };
-                let outer = self.site.system == ACT && system != ACT;
+                let outer = self.place.site.system == ACT && system != ACT;
                 let family = FamilyId(id as u32);
                 let leaves = self.systems[system].families[id].leaves.clone();
                 let mut nodes = Vec::with_capacity(leaves.len());
@@ -66,9 +66,9 @@ impl<'a> Ctx<'a> {
                     } else {
                         Op::Read { family, leaf, index: index.clone() }
                     };
-                    nodes.push(self.table.push(op, l.axes.clone(), l.dtype, span));
+                    nodes.push(self.draft.table.push(op, l.axes.clone(), l.dtype, span));
                 }
-                self.site.touched.extend(nodes.first());
+                self.place.site.touched.extend(nodes.first());
                 self.reset_reads(family, &mut nodes, &index, span);
                 self.rebuild(&ty, &mut nodes.into_iter())
             }
@@ -77,7 +77,7 @@ impl<'a> Ctx<'a> {
 
     /// Inside an equation with `reset c`, the past is replaced by its base where c holds.
     fn reset_reads(&mut self, family: FamilyId, nodes: &mut [ExprId], index: &[Index], span: Span) {
-        let Some(reset) = &self.site.reset else { return };
+        let Some(reset) = &self.place.site.reset else { return };
         let condition = reset.condition;
         let Some(base) = reset.bases.iter().find(|b| b.family == family).cloned() else { return };
         if base.index.as_deref() == Some(index) {
@@ -86,16 +86,16 @@ impl<'a> Ctx<'a> {
         for (leaf, node) in nodes.iter_mut().enumerate() {
             let start = match (&base.index, base.memory) {
                 (Some(index), _) => {
-                    let (axes, dtype) = (self.table.axes_of(*node).to_vec(), self.table.dtype(*node));
-                    self.table.push(Op::Read { family, leaf, index: index.clone() }, axes, dtype, span)
+                    let (axes, dtype) = (self.draft.table.axes_of(*node).to_vec(), self.draft.table.dtype(*node));
+                    self.draft.table.push(Op::Read { family, leaf, index: index.clone() }, axes, dtype, span)
                 }
                 (None, Some(module)) if leaf > 0 => {
-                    let carry = self.modules[module].carries[leaf - 1];
-                    self.carries[carry].init
+                    let carry = self.draft.modules[module].carries[leaf - 1];
+                    self.draft.carries[carry].init
                 }
                 _ => continue,
             };
-            *node = self.table.select(condition, start, *node, span).unwrap_or(*node);
+            *node = self.draft.table.select(condition, start, *node, span).unwrap_or(*node);
         }
     }
 
@@ -107,12 +107,12 @@ impl<'a> Ctx<'a> {
         }
         let name = short(&family.name).to_string();
         // Before the first step for one that reads the past, at the last for one that reads the future.
-        let last = self.dims.time.as_ref().filter(|_| system != ACT).map_or("..".to_string(), |time| format!("{time}-1"));
+        let last = self.draft.dims.time.as_ref().filter(|_| system != ACT).map_or("..".to_string(), |time| format!("{time}-1"));
         let start: Vec<String> = index[family.hidden().min(index.len())..]
             .iter()
             .map(|i| match (i.offset.signum(), i.terms.as_slice()) {
                 (1, _) => last.clone(),
-                (0, [(var, 1)]) => self.vars[var.0 as usize].name.clone(),
+                (0, [(var, 1)]) => self.draft.vars[var.0 as usize].name.clone(),
                 _ => "-1".to_string(),
             })
             .collect();
@@ -130,7 +130,7 @@ impl<'a> Ctx<'a> {
 
     pub(super) fn family_name(&self, f: &FamilyRef) -> String {
         match f.kind {
-            FamilyKind::Input(i) => self.inputs[i].name.clone(),
+            FamilyKind::Input(i) => self.draft.inputs[i].name.clone(),
             FamilyKind::Family { system, id } => short(&self.systems[system].families[id].name).to_string(),
         }
     }

@@ -65,7 +65,7 @@ impl<'a> Ctx<'a> {
             },
             Value::Instance(i) => self.instance_field(&i.clone(), field),
             Value::Ensemble(axis, _) => {
-                let name = self.table.name(*axis).to_string();
+                let name = self.draft.table.name(*axis).to_string();
                 self.ensemble_error(&name, span);
                 Value::Error
             }
@@ -83,7 +83,7 @@ impl<'a> Ctx<'a> {
                 if let Value::Latent(i) = other {
                     d = d.help(format!(
                         "`{}` is a latent's type; its value at a step is `{}[t]`",
-                        self.latents[*i].name, self.latents[*i].name
+                        self.draft.latents[*i].name, self.draft.latents[*i].name
                     ));
                 }
                 if matches!(other, Value::Tensor(_)) && field.text == "T" {
@@ -99,7 +99,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn update(&mut self, base: &'a Expr, fields: &'a [(Ident, Expr)], env: &Env<'a>, span: Span) -> Value<'a> {
         let value = match base.as_name() {
             // A latent's name constructs, even where equations of the same name are about.
-            Some(name) if env.get(&name.text).is_none() => match self.latents.iter().position(|l| l.name == name.text) {
+            Some(name) if env.get(&name.text).is_none() => match self.draft.latents.iter().position(|l| l.name == name.text) {
                 Some(i) => Value::Latent(i),
                 None => self.eval(base, env),
             },
@@ -124,7 +124,7 @@ impl<'a> Ctx<'a> {
         };
         for (name, v, at) in given {
             let known: Vec<String> = match latent {
-                Some(i) => self.latents[i].fields.iter().map(|(n, _)| n.clone()).collect(),
+                Some(i) => self.draft.latents[i].fields.iter().map(|(n, _)| n.clone()).collect(),
                 None => out.iter().map(|(n, _)| n.clone()).collect(),
             };
             if !known.contains(&name.text) {
@@ -140,21 +140,25 @@ impl<'a> Ctx<'a> {
             }
             let v = match latent {
                 Some(i) => {
-                    let axes =
-                        self.latents[i].fields.iter().find(|(n, _)| *n == name.text).map(|(_, a)| a.clone()).unwrap_or_default();
+                    let axes = self.draft.latents[i]
+                        .fields
+                        .iter()
+                        .find(|(n, _)| *n == name.text)
+                        .map(|(_, a)| a.clone())
+                        .unwrap_or_default();
                     let Some(t) = self.as_tensor(&v, at) else { return Value::Error };
-                    if !self.same_axes(self.table.axes_of(t), &axes) && !matches!(v, Value::Num(_) | Value::Zeros) {
+                    if !self.same_axes(self.draft.table.axes_of(t), &axes) && !matches!(v, Value::Num(_) | Value::Zeros) {
                         if self.is_doubtful(t) {
                             return Value::Error;
                         }
-                        let (have, want) = (self.table.having(self.table.axes_of(t)), self.table.having(&axes));
+                        let (have, want) = (self.draft.table.having(self.draft.table.axes_of(t)), self.draft.table.having(&axes));
                         self.report(
                             Diagnostic::new(Code::AxesMismatch, at, format!("the field `{}` has {want}", name.text))
                                 .here(format!("this has {have}")),
                         );
                         return Value::Error;
                     }
-                    Value::tensor(self.table.broadcast(t, &axes, span))
+                    Value::tensor(self.draft.table.broadcast(t, &axes, span))
                 }
                 None => v,
             };
@@ -164,12 +168,15 @@ impl<'a> Ctx<'a> {
             }
         }
         if let Some(i) = latent {
-            let order: Vec<String> = self.latents[i].fields.iter().map(|(n, _)| n.clone()).collect();
+            let order: Vec<String> = self.draft.latents[i].fields.iter().map(|(n, _)| n.clone()).collect();
             let missing: Vec<&String> = order.iter().filter(|n| !out.iter().any(|(m, _)| m == *n)).collect();
             if !missing.is_empty() {
-                let d =
-                    Diagnostic::new(Code::WrongArguments, span, format!("`{}` needs all of its fields", self.latents[i].name))
-                        .help(format!("give {} too", super::listed(missing)));
+                let d = Diagnostic::new(
+                    Code::WrongArguments,
+                    span,
+                    format!("`{}` needs all of its fields", self.draft.latents[i].name),
+                )
+                .help(format!("give {} too", super::listed(missing)));
                 self.report(d);
                 return Value::Error;
             }

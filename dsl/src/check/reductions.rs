@@ -18,7 +18,7 @@ impl<'a> Ctx<'a> {
         };
         for item in items {
             match item {
-                Value::Dim(axis) if Some(axis) == self.dims.batch => out.batch = true,
+                Value::Dim(axis) if Some(axis) == self.draft.dims.batch => out.batch = true,
                 Value::Dim(axis) => out.axes.push(axis),
                 Value::Axes(axes) => out.axes.extend(axes.iter()),
                 Value::Index(i) => match i.shifted() {
@@ -61,10 +61,10 @@ impl<'a> Ctx<'a> {
             let mut total: Option<ExprId> = None;
             for (_, field) in &r.fields {
                 let Some(e) = self.as_tensor(field, x.span) else { return Value::Error };
-                let axes = self.table.axes_of(e).to_vec();
-                let part = self.table.reduce(op, e, axes, span);
+                let axes = self.draft.table.axes_of(e).to_vec();
+                let part = self.draft.table.reduce(op, e, axes, span);
                 total = match total {
-                    Some(t) => self.table.binary(BinaryOp::Add, t, part, span),
+                    Some(t) => self.draft.table.binary(BinaryOp::Add, t, part, span),
                     None => Some(part),
                 };
             }
@@ -72,7 +72,7 @@ impl<'a> Ctx<'a> {
         }
         let Some(e) = self.as_tensor(&x.value, x.span) else { return Value::Error };
         let Some(over) = over else {
-            let axes = self.table.axes_of(e).to_vec();
+            let axes = self.draft.table.axes_of(e).to_vec();
             return self.reduce_over(op, e, &Over { axes, ..Over::default() }, x.span, span);
         };
         let Some(found) = self.over(&over.value, over.span) else { return Value::Error };
@@ -81,25 +81,30 @@ impl<'a> Ctx<'a> {
 
     fn reduce_over(&mut self, op: ReduceOp, e: ExprId, over: &Over, at: Span, span: Span) -> Value<'a> {
         for axis in &over.axes {
-            if !self.table.axes_of(e).contains(axis) {
+            if !self.draft.table.axes_of(e).contains(axis) {
                 return self.no_such_axis(e, *axis, at);
             }
         }
         if !matches!(op, ReduceOp::Sum | ReduceOp::Prod | ReduceOp::LogSumExp) && !self.has_entries(&over.axes, "this", at) {
             return Value::Error;
         }
-        let mut e = self.table.reduce(op, e, over.axes.clone(), span);
+        let mut e = self.draft.table.reduce(op, e, over.axes.clone(), span);
         if !over.vars.is_empty() || over.batch {
-            let axes = self.table.axes_of(e).to_vec();
-            e = self.table.push(Op::Fold { op, vars: over.vars.clone(), batch: over.batch, body: e }, axes, Dtype::Real, span);
+            let axes = self.draft.table.axes_of(e).to_vec();
+            e = self.draft.table.push(
+                Op::Fold { op, vars: over.vars.clone(), batch: over.batch, body: e },
+                axes,
+                Dtype::Real,
+                span,
+            );
         }
         Value::tensor(e)
     }
 
     /// Whether there is something to choose or to average along the axes.
     pub(super) fn has_entries(&mut self, axes: &[AxisId], what: &str, span: Span) -> bool {
-        let Some(empty) = axes.iter().copied().find(|a| self.table.size(*a).value() == Some(0)) else { return true };
-        let shown = self.table.show_axis(empty);
+        let Some(empty) = axes.iter().copied().find(|a| self.draft.table.size(*a).value() == Some(0)) else { return true };
+        let shown = self.draft.table.show_axis(empty);
         let name = if what == "this" { what.to_string() } else { format!("`{what}`") };
         self.report(
             Diagnostic::new(Code::EmptyDomain, span, format!("[{shown}] has no entries, and {name} needs at least one"))
@@ -109,7 +114,7 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn no_such_axis(&mut self, e: ExprId, axis: AxisId, span: Span) -> Value<'a> {
-        let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.name(axis).to_string());
+        let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.name(axis).to_string());
         self.report(
             Diagnostic::new(Code::UnknownAxis, span, format!("this value has no axis `{want}`")).here(format!("it has {have}")),
         );
@@ -123,7 +128,7 @@ impl<'a> Ctx<'a> {
                 let found = self.over(&arg.value, arg.span)?;
                 match (found.axes.as_slice(), found.vars.is_empty() && !found.batch) {
                     ([axis], true) => {
-                        if !self.table.axes_of(e).contains(axis) {
+                        if !self.draft.table.axes_of(e).contains(axis) {
                             self.no_such_axis(e, *axis, at);
                             return None;
                         }
@@ -135,10 +140,10 @@ impl<'a> Ctx<'a> {
                     }
                 }
             }
-            None => match self.table.axes_of(e) {
+            None => match self.draft.table.axes_of(e) {
                 [axis] => Some(*axis),
                 axes => {
-                    let shown = self.table.having(axes);
+                    let shown = self.draft.table.having(axes);
                     self.report(
                         Diagnostic::new(Code::OverMissing, at, format!("`{what}` must know over which axis"))
                             .here(format!("this has {shown}"))
@@ -155,8 +160,8 @@ impl<'a> Ctx<'a> {
         let Some([x]) = self.take_args(&mut args, ["x"]) else { return Value::Error };
         let Some(e) = self.as_tensor(&x.value, x.span) else { return Value::Error };
         let Some(axis) = self.over_axis(e, over, x.span, args.name) else { return Value::Error };
-        let axes = self.table.axes_of(e).to_vec();
-        Value::tensor(self.table.push(Op::Softmax { of: e, over: axis, log }, axes, Dtype::Real, args.span))
+        let axes = self.draft.table.axes_of(e).to_vec();
+        Value::tensor(self.draft.table.push(Op::Softmax { of: e, over: axis, log }, axes, Dtype::Real, args.span))
     }
 
     pub(super) fn sort_call(&mut self, mut args: Args<'a>) -> Value<'a> {
@@ -169,16 +174,18 @@ impl<'a> Ctx<'a> {
             let [axis] = found.axes[..] else {
                 return self.error(Code::WrongArguments, at, "`sort` runs over one axis, or over the batch and indices");
             };
-            if !self.table.axes_of(e).contains(&axis) {
+            if !self.draft.table.axes_of(e).contains(&axis) {
                 return self.no_such_axis(e, axis, x.span);
             }
-            return Value::tensor(self.table.along(Op::Sort { of: e, axis }, e, axis, Some(axis), args.span));
+            return Value::tensor(self.draft.table.along(Op::Sort { of: e, axis }, e, axis, Some(axis), args.span));
         }
         if !found.axes.is_empty() {
             return self.error(Code::WrongArguments, at, "`sort` runs over one axis, or over the batch and indices");
         }
         match self.collected(e, &found, args.span) {
-            Some((all, axis)) => Value::tensor(self.table.along(Op::Sort { of: all, axis }, all, axis, Some(axis), args.span)),
+            Some((all, axis)) => {
+                Value::tensor(self.draft.table.along(Op::Sort { of: all, axis }, all, axis, Some(axis), args.span))
+            }
             None => Value::Error,
         }
     }
@@ -208,16 +215,16 @@ impl<'a> Ctx<'a> {
     /// All values over the batch and indices along an axis, which comes first. Collections over the same share it.
     fn collected(&mut self, e: ExprId, over: &Over, span: Span) -> Option<(ExprId, AxisId)> {
         let key = (over.batch, over.vars.clone());
-        let into = match self.collections.get(&key) {
+        let into = match self.draft.collections.get(&key) {
             Some(axis) => *axis,
             None => {
                 let size = self.count_of(over);
-                let axis = self.table.new_axis("all", size);
-                self.collections.insert(key, axis);
+                let axis = self.draft.table.new_axis("all", size);
+                self.draft.collections.insert(key, axis);
                 axis
             }
         };
-        let own = self.table.axes_of(e);
+        let own = self.draft.table.axes_of(e);
         if own.contains(&into) {
             let d = Diagnostic::new(Code::RepeatedAxis, span, "these values were collected over the same before");
             self.report(d.help("reduce over what was collected first"));
@@ -225,7 +232,7 @@ impl<'a> Ctx<'a> {
         }
         let axes = std::iter::once(into).chain(own.iter().copied()).collect();
         let op = Op::Collect { vars: over.vars.clone(), batch: over.batch, body: e, into };
-        Some((self.table.push(op, axes, Dtype::Real, span), into))
+        Some((self.draft.table.push(op, axes, Dtype::Real, span), into))
     }
 
     /// `top(x, E, over = N)`: places of the largest entries, along E.
@@ -234,12 +241,12 @@ impl<'a> Ctx<'a> {
         let Some([x, count]) = self.take_args(&mut args, ["x", "axis"]) else { return Value::Error };
         let (Some(e), Some(into)) = (self.as_tensor(&x.value, x.span), self.axis_arg(&count)) else { return Value::Error };
         let Some(axis) = self.over_axis(e, over, x.span, "top") else { return Value::Error };
-        if let (Some(n), Some(k)) = (self.table.size(axis).value(), self.table.size(into).value())
+        if let (Some(n), Some(k)) = (self.draft.table.size(axis).value(), self.draft.table.size(into).value())
             && k > n
         {
             return self.error(Code::SizeMismatch, count.span, format!("the largest {k} of {n} entries"));
         }
-        Value::tensor(self.table.along(Op::Top { of: e, axis, into }, e, axis, Some(into), args.span))
+        Value::tensor(self.draft.table.along(Op::Top { of: e, axis, into }, e, axis, Some(into), args.span))
     }
 
     pub(super) fn argmax(&mut self, mut args: Args<'a>) -> Value<'a> {
@@ -250,14 +257,14 @@ impl<'a> Ctx<'a> {
         if !self.has_entries(&[axis], "argmax", x.span) {
             return Value::Error;
         }
-        Value::tensor(self.table.along(Op::ArgMax { of: e, axis }, e, axis, None, args.span))
+        Value::tensor(self.draft.table.along(Op::ArgMax { of: e, axis }, e, axis, None, args.span))
     }
 
     /// How many entries a batch statistic runs over.
     pub(super) fn count(&mut self, args: &mut Args<'a>) -> Value<'a> {
         let Some([over]) = self.take_args(args, ["over"]) else { return Value::Error };
         let Some(found) = self.over(&over.value, over.span) else { return Value::Error };
-        let axes = self.table.total(&found.axes);
+        let axes = self.draft.table.total(&found.axes);
         if found.vars.is_empty() && !found.batch {
             return match axes.value() {
                 Some(n) => Value::Num(n as f64),
@@ -265,8 +272,8 @@ impl<'a> Ctx<'a> {
             };
         }
         // The number of points of an inferred index is not known yet: it is counted when the model runs.
-        let one = self.table.constant(1.0, args.span);
-        let count = self.table.push(
+        let one = self.draft.table.constant(1.0, args.span);
+        let count = self.draft.table.push(
             Op::Fold { op: ReduceOp::Sum, vars: found.vars, batch: found.batch, body: one },
             Vec::new(),
             Dtype::Real,
@@ -276,21 +283,21 @@ impl<'a> Ctx<'a> {
             Some(1) => Value::tensor(count),
             _ => {
                 let Some(n) = self.as_tensor(&Value::Size(axes), args.span) else { return Value::Error };
-                self.table.binary(BinaryOp::Mul, count, n, args.span).map_or(Value::Error, Value::tensor)
+                self.draft.table.binary(BinaryOp::Mul, count, n, args.span).map_or(Value::Error, Value::tensor)
             }
         }
     }
 
     /// The number of entries as a size: symbolic where an index's range is not known yet.
     fn count_of(&mut self, over: &Over) -> Size {
-        let mut size = self.table.total(&over.axes);
+        let mut size = self.draft.table.total(&over.axes);
         if over.batch
-            && let Some(batch) = self.dims.batch
+            && let Some(batch) = self.draft.dims.batch
         {
-            size = size.mul(self.table.size(batch));
+            size = size.mul(self.draft.table.size(batch));
         }
         for var in &over.vars {
-            let decl = &self.vars[var.0 as usize];
+            let decl = &self.draft.vars[var.0 as usize];
             let n = match decl.range {
                 Some((lo, hi)) => Size::known((hi - lo).max(0)),
                 None => Size::symbol(&format!("#{}", var.0)),

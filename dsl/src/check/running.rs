@@ -14,23 +14,23 @@ impl<'a> Ctx<'a> {
     /// Names, starts and axes; the rules follow in [`Ctx::elaborate_running`].
     pub(super) fn running_starts(&mut self) {
         let mut running = Vec::new();
-        for (name, _, init) in self.members.runnings.clone() {
+        for (name, _, init) in self.names.members.runnings.clone() {
             let env = self.model_env(name.span.file);
             let (start, _) = self.at_site(Site::outside(TRAIN), |cx| cx.eval(init, &env));
             let start = if start.is_error() { None } else { self.as_tensor(&start, init.span) };
-            let init = start.unwrap_or_else(|| self.table.constant(0.0, init.span));
-            let axes = self.table.axes_of(init).to_vec();
+            let init = start.unwrap_or_else(|| self.draft.table.constant(0.0, init.span));
+            let axes = self.draft.table.axes_of(init).to_vec();
             running.push(hir::Running { name: name.text.clone(), axes, value: init, init, vars: Vec::new(), span: name.span });
         }
-        self.running = running;
+        self.draft.running = running;
     }
 
     pub(super) fn elaborate_running(&mut self, sites: &mut Vec<time::Site>) {
-        for (i, (name, value, init)) in self.members.runnings.clone().into_iter().enumerate() {
+        for (i, (name, value, init)) in self.names.members.runnings.clone().into_iter().enumerate() {
             let Some(mean) = self.mean(TRAIN, &name.text, value, &[], &[], false) else { continue };
-            let (want, have) = (self.running[i].axes.clone(), self.table.axes_of(mean.value).to_vec());
+            let (want, have) = (self.draft.running[i].axes.clone(), self.draft.table.axes_of(mean.value).to_vec());
             if !have.iter().all(|axis| want.contains(axis)) {
-                let (want, have) = (self.table.having(&want), self.table.having(&have));
+                let (want, have) = (self.draft.table.having(&want), self.draft.table.having(&have));
                 self.report(
                     Diagnostic::new(Code::AxesMismatch, value.span, format!("`{}` starts with other axes", name.text))
                         .here(format!("this has {have}"))
@@ -49,36 +49,36 @@ impl<'a> Ctx<'a> {
                 );
             }
             sites.push(mean.site(format!("the running value `{}`", name.text), value.span));
-            self.running[i].value = mean.value;
-            self.running[i].vars = mean.vars;
+            self.draft.running[i].value = mean.value;
+            self.draft.running[i].vars = mean.vars;
         }
     }
 
     /// A rule that needs its own result, through an equation or another statistic.
     pub(super) fn running_circles(&mut self) {
-        for i in 0..self.running.len() {
-            let mut open = vec![(self.running[i].value, true)];
+        for i in 0..self.draft.running.len() {
+            let mut open = vec![(self.draft.running[i].value, true)];
             let mut seen = HashSet::new();
             while let Some((e, own)) = open.pop() {
                 if !seen.insert((e, own)) {
                     continue;
                 }
-                match self.table.op(e) {
+                match self.draft.table.op(e) {
                     Op::Running(j) if *j == i && !own => {
-                        let name = self.running[i].name.clone();
+                        let name = self.draft.running[i].name.clone();
                         let d = Diagnostic::new(
                             Code::SelfReference,
-                            self.running[i].span,
+                            self.draft.running[i].span,
                             format!("the running value `{name}` needs its own new value"),
                         )
-                        .label(self.table.nodes[e.0 as usize].span, "read here")
+                        .label(self.draft.table.nodes[e.0 as usize].span, "read here")
                         .help(format!(
                             "an equation that its rule reads cannot read `{name}`: compute the statistic of what comes before"
                         ));
                         self.report(d);
                         break;
                     }
-                    Op::Running(j) if *j != i => open.push((self.running[*j].value, false)),
+                    Op::Running(j) if *j != i => open.push((self.draft.running[*j].value, false)),
                     Op::Running(_) => {}
                     Op::Read { family, leaf, .. } => {
                         let build = &self.systems[TRAIN];
@@ -105,7 +105,7 @@ impl<'a> Ctx<'a> {
             let free = |index: &[hir::Index]| {
                 vars.as_ref().is_some_and(|known| index.iter().flat_map(|i| &i.terms).any(|(v, _)| !known.contains(v)))
             };
-            match self.table.op(e) {
+            match self.draft.table.op(e) {
                 Op::Input { index, .. } if !batch || free(std::slice::from_ref(index)) => return true,
                 Op::Read { index, .. } if free(index) => return true,
                 Op::Read { family, leaf, .. } if !batch => {

@@ -22,7 +22,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn source(&mut self) -> Option<Source> {
-        let Some((call, over)) = self.members.source else {
+        let Some((call, over)) = self.names.members.source else {
             self.missing("source", "say where the data comes from: `source replay(capacity = 100_000) over [B = 128, T = 8]`");
             return None;
         };
@@ -67,9 +67,9 @@ impl<'a> Ctx<'a> {
             Some((_, v, span)) => cx.positive(&v.clone(), name, *span),
             None => Some(default),
         };
-        let dim = |cx: &Self, bind: &Bind| cx.dims.list.iter().find(|d| d.name == bind.name.text).cloned();
+        let dim = |cx: &Self, bind: &Bind| cx.draft.dims.list.iter().find(|d| d.name == bind.name.text).cloned();
         let time = over.last().and_then(|b| dim(self, b))?;
-        if let Some(n) = self.table.size(time.axis).value()
+        if let Some(n) = self.draft.table.size(time.axis).value()
             && n < 1
         {
             self.report(
@@ -100,7 +100,7 @@ impl<'a> Ctx<'a> {
             return None;
         }
         let batch = over.first().and_then(|b| dim(self, b))?;
-        if self.table.size(batch.axis).value() == Some(0) {
+        if self.draft.table.size(batch.axis).value() == Some(0) {
             self.report(
                 Diagnostic::new(Code::BadSetting, batch.span, "a batch cannot have 0 samples").help("it has at least one sample"),
             );
@@ -163,7 +163,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn train(&mut self) -> Option<Train> {
-        let Some((binds, span)) = self.members.train else {
+        let Some((binds, span)) = self.names.members.train else {
             self.missing("train", "say how long: `train { steps = 100_000, seed_steps = 5_000, every = 2, updates = 1, eval_every = 5_000, seeds = [7] }`");
             return None;
         };
@@ -312,8 +312,8 @@ impl<'a> Ctx<'a> {
         if let ExprKind::Binary(ast::BinaryOp::Gt, left, right) = &e.kind
             && let Some((name, last)) = metric(left)
         {
-            if !self.members.metrics.iter().any(|m| m.place.name.text == name.text) {
-                let known: Vec<String> = self.members.metrics.iter().map(|m| m.place.name.text.clone()).collect();
+            if !self.names.members.metrics.iter().any(|m| m.place.name.text == name.text) {
+                let known: Vec<String> = self.names.members.metrics.iter().map(|m| m.place.name.text.clone()).collect();
                 self.report(
                     Diagnostic::new(Code::UnknownName, name.span, format!("there is no metric `{}`", name.text))
                         .suggest(&name.text, known.iter().map(String::as_str)),

@@ -19,7 +19,7 @@ impl<'a> Ctx<'a> {
                 None
             }
             Value::Size(s) => Some(s.clone()),
-            Value::Dim(axis) => Some(self.table.size(*axis).clone()),
+            Value::Dim(axis) => Some(self.draft.table.size(*axis).clone()),
             Value::Index(i) if i.constant().is_some() => i.constant().map(Size::known),
             Value::Error => None,
             other => {
@@ -84,9 +84,9 @@ impl<'a> Ctx<'a> {
         let mut open = vec![e];
         let mut sizes = Vec::new();
         while let Some(e) = open.pop() {
-            match self.table.op(e) {
+            match self.draft.table.op(e) {
                 Op::Size(size) => sizes.push(size.clone()),
-                Op::Const(_) | Op::Unary(..) | Op::Binary(..) => self.table.op(e).operands(|x| open.push(x)),
+                Op::Const(_) | Op::Unary(..) | Op::Binary(..) => self.draft.table.op(e).operands(|x| open.push(x)),
                 _ => return None,
             }
         }
@@ -106,15 +106,15 @@ impl<'a> Ctx<'a> {
     pub(super) fn as_tensor(&mut self, value: &Value<'a>, span: Span) -> Option<ExprId> {
         match value {
             Value::Tensor(t) => Some(t.expr),
-            Value::Num(n) => Some(self.table.constant(*n, span)),
-            Value::Zeros => Some(self.table.constant(0.0, span)),
-            Value::Bool(b) => Some(self.table.constant(f64::from(u8::from(*b)), span)),
+            Value::Num(n) => Some(self.draft.table.constant(*n, span)),
+            Value::Zeros => Some(self.draft.table.constant(0.0, span)),
+            Value::Bool(b) => Some(self.draft.table.constant(f64::from(u8::from(*b)), span)),
             Value::Size(size) => Some(self.size_expr(size.clone(), span)),
             Value::Dim(axis) => {
-                let size = self.table.size(*axis).clone();
+                let size = self.draft.table.size(*axis).clone();
                 Some(self.size_expr(size, span))
             }
-            Value::Index(index) => Some(self.table.index(index.clone(), span)),
+            Value::Index(index) => Some(self.draft.table.index(index.clone(), span)),
             Value::Memory(m) => Some(m.out),
             Value::Family(f) => {
                 let value = self.read_plain(f, span);
@@ -137,7 +137,7 @@ impl<'a> Ctx<'a> {
                 None
             }
             Value::Ensemble(axis, _) => {
-                let name = self.table.name(*axis).to_string();
+                let name = self.draft.table.name(*axis).to_string();
                 self.ensemble_error(&name, span);
                 None
             }
@@ -157,8 +157,8 @@ impl<'a> Ctx<'a> {
 
     fn size_expr(&mut self, size: Size, span: Span) -> ExprId {
         match size.value() {
-            Some(n) => self.table.constant(n as f64, span),
-            None => self.table.push(Op::Size(size), Vec::new(), Dtype::Real, span),
+            Some(n) => self.draft.table.constant(n as f64, span),
+            None => self.draft.table.push(Op::Size(size), Vec::new(), Dtype::Real, span),
         }
     }
 
@@ -189,15 +189,15 @@ impl<'a> Ctx<'a> {
             return (*one, axis);
         }
         let (parts, along): (Vec<ExprId>, Vec<Vec<AxisId>>) = parts.into_iter().unzip();
-        let size = along.iter().fold(Size::known(0), |n, axes| n.add(&self.table.total(axes)));
-        let into = self.table.new_axis("in", size);
-        (self.table.concat(parts, along, into, span), into)
+        let size = along.iter().fold(Size::known(0), |n, axes| n.add(&self.draft.table.total(axes)));
+        let into = self.draft.table.new_axis("in", size);
+        (self.draft.table.concat(parts, along, into, span), into)
     }
 
     /// A truth value for each entry: what a condition is.
     pub(super) fn as_condition(&mut self, value: &Value<'a>, span: Span) -> Option<ExprId> {
         let e = self.as_tensor(value, span)?;
-        if matches!(value, Value::Bool(_)) || self.table.dtype(e) == Dtype::Bool {
+        if matches!(value, Value::Bool(_)) || self.draft.table.dtype(e) == Dtype::Bool {
             return Some(e);
         }
         let what = if matches!(value, Value::Tensor(_)) { "an array of numbers" } else { value.describe() };
@@ -242,8 +242,8 @@ impl<'a> Ctx<'a> {
 
     /// Values are of one sample: the batch is none of their axes.
     pub(super) fn no_batch(&mut self, axes: &[AxisId], span: Span) -> bool {
-        let Some(batch) = self.dims.batch.filter(|batch| axes.contains(batch)) else { return true };
-        let name = self.table.name(batch).to_string();
+        let Some(batch) = self.draft.dims.batch.filter(|batch| axes.contains(batch)) else { return true };
+        let name = self.draft.table.name(batch).to_string();
         self.report(
             Diagnostic::new(Code::BatchAxis, span, format!("`{name}` is the batch, and no axis of a value"))
                 .help(format!(
@@ -258,7 +258,7 @@ impl<'a> Ctx<'a> {
     pub(super) fn are_proper(&mut self, axes: &[AxisId], span: Span) -> bool {
         for (i, a) in axes.iter().enumerate() {
             if axes[..i].contains(a) {
-                let name = self.table.name(*a).to_string();
+                let name = self.draft.table.name(*a).to_string();
                 self.report(
                     Diagnostic::new(Code::RepeatedAxis, span, format!("the axis `{name}` stands here twice"))
                         .help(format!("a value carries an axis once; use `{name}2 = size({name})` or `rename(x, {name} -> {name}2)` for the second")),
@@ -270,7 +270,7 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn unknown_axis(&mut self, name: &Ident, env: Option<&Env<'a>>) {
-        let mut known: Vec<String> = self.dims.names().map(str::to_string).collect();
+        let mut known: Vec<String> = self.draft.dims.names().map(str::to_string).collect();
         if let Some(env) = env {
             known.extend(env.names());
         }
@@ -311,11 +311,11 @@ impl<'a> Ctx<'a> {
             return None;
         }
         if let Some(Found::Value(Value::Dim(known))) = env.get_here(&name.text)
-            && *self.table.size(known) == size
+            && *self.draft.table.size(known) == size
         {
             return Some(known);
         }
-        let axis = self.table.new_axis(&name.text, size);
+        let axis = self.draft.table.new_axis(&name.text, size);
         env.set(&*name.text, Value::Dim(axis));
         Some(axis)
     }

@@ -98,9 +98,9 @@ impl<'a> Ctx<'a> {
         subscripted(e, &mut Vec::new(), &mut names);
         for (family, name) in names {
             if env.get(&family.text).is_none() && self.family_named(&family.text).is_some() && !self.is_known(name, env) {
-                let id = self.new_var(&name.text, name.span, None);
-                self.site.vars.push((name.text.clone(), id));
-                self.site.active.push(id);
+                let id = self.draft.new_var(&name.text, name.span, None);
+                self.place.site.vars.push((name.text.clone(), id));
+                self.place.site.active.push(id);
             }
         }
     }
@@ -108,12 +108,14 @@ impl<'a> Ctx<'a> {
     /// Whether a name means something here, other than a fresh index.
     pub(super) fn is_known(&mut self, name: &Ident, env: &Env<'a>) -> bool {
         let text = name.text.as_str();
-        env.get(text).is_some() || self.site.vars.iter().any(|(n, _)| n == text) || (env.sees_model() && self.is_static(text))
+        env.get(text).is_some()
+            || self.place.site.vars.iter().any(|(n, _)| n == text)
+            || (env.sees_model() && self.is_static(text))
     }
 
     /// Whether a name is a number of the model: a dim or a const.
     pub(super) fn is_static(&mut self, text: &str) -> bool {
-        self.model_axis(text).is_some() || self.members.consts.iter().any(|b| b.name.text == text)
+        self.model_axis(text).is_some() || self.names.members.consts.iter().any(|b| b.name.text == text)
     }
 
     /// An entry of a value along its first axis (an ensemble's members, a sorted list).
@@ -132,7 +134,7 @@ impl<'a> Ctx<'a> {
             return self.error(Code::WrongKind, span, "a record has fields, and no subscripts");
         }
         self.map(&inner, span, &mut |cx, e| {
-            let Some(axis) = cx.table.axes_of(e).first().copied() else {
+            let Some(axis) = cx.draft.table.axes_of(e).first().copied() else {
                 cx.report(
                     Diagnostic::new(Code::WrongIndexCount, span, "this has no axis to take an entry of")
                         .help("subscripts of time come right after the name: `x[t].q`"),
@@ -141,7 +143,7 @@ impl<'a> Ctx<'a> {
             };
             match at {
                 Value::Tensor(t) if !cx.holds_place(axis, t.expr, at_span) => None,
-                Value::Tensor(t) => match cx.table.take(e, axis, t.expr, span) {
+                Value::Tensor(t) => match cx.draft.table.take(e, axis, t.expr, span) {
                     Some(e) => Some(e),
                     None => {
                         cx.error(Code::RepeatedAxis, at_span, "the places share an axis with the value");
@@ -150,17 +152,17 @@ impl<'a> Ctx<'a> {
                 },
                 other => {
                     let index = cx.as_index(other, at_span)?;
-                    if let (Some(n), Some(size)) = (index.constant(), cx.table.size(axis).value())
+                    if let (Some(n), Some(size)) = (index.constant(), cx.draft.table.size(axis).value())
                         && (n < 0 || n >= size)
                     {
-                        let shown = cx.table.show_axis(axis);
+                        let shown = cx.draft.table.show_axis(axis);
                         cx.report(
                             Diagnostic::new(Code::OutOfDomain, at_span, format!("there is no entry {n} along [{shown}]"))
                                 .help("entries are counted from 0"),
                         );
                         return None;
                     }
-                    Some(cx.table.at(e, axis, index, span))
+                    Some(cx.draft.table.at(e, axis, index, span))
                 }
             }
         })

@@ -147,11 +147,11 @@ impl<'a> Ctx<'a> {
     /// Registers the equations of the model twice: for the training and for the evaluation.
     pub(super) fn declare_systems(&mut self) {
         for system in [TRAIN, EVALUATE] {
-            for equation in self.members.equations.clone() {
+            for equation in self.names.members.equations.clone() {
                 let scope = Scope::Plain(self.model_env(equation.span.file));
                 self.add_equation(system, "", equation, scope);
             }
-            for record in self.members.records.clone() {
+            for record in self.names.members.records.clone() {
                 if let Some(id) = self.systems[system].find(&record.place.name.text) {
                     self.systems[system].families[id].record = true;
                 }
@@ -196,7 +196,7 @@ impl<'a> Ctx<'a> {
             None => {
                 let id = self.systems[system].add(&full, arity, name.span);
                 // A base case of a data field: the field becomes a family of its own.
-                if let Some(input) = self.inputs.iter().position(|i| prefix.is_empty() && i.name == name.text) {
+                if let Some(input) = self.draft.inputs.iter().position(|i| prefix.is_empty() && i.name == name.text) {
                     let own = DefSource {
                         indices: &[],
                         value: DefValue::Input(input),
@@ -237,7 +237,7 @@ impl<'a> Ctx<'a> {
     fn declared_types(&mut self, system: usize) {
         for id in 0..self.systems[system].families.len() {
             let name = self.systems[system].families[id].name.clone();
-            if let Some(i) = self.latents.iter().position(|l| l.name == name) {
+            if let Some(i) = self.draft.latents.iter().position(|l| l.name == name) {
                 let ty = self.latent_ty(i);
                 self.systems[system].families[id].leaves = self.ty_leaves(&ty, "");
                 self.systems[system].families[id].ty = Some(ty);
@@ -263,7 +263,7 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn latent_ty(&self, i: usize) -> Ty<'a> {
-        let fields = self.latents[i]
+        let fields = self.draft.latents[i]
             .fields
             .iter()
             .map(|(n, axes)| (n.clone(), Ty::Tensor { axes: axes.clone(), dtype: Dtype::Real, attached: None }))
@@ -273,12 +273,12 @@ impl<'a> Ctx<'a> {
 
     /// The family that a name means at model level, as this site sees it.
     pub(super) fn family_named(&mut self, name: &str) -> Option<FamilyRef> {
-        let system = if self.site.system == EVALUATE { EVALUATE } else { TRAIN };
+        let system = if self.place.site.system == EVALUATE { EVALUATE } else { TRAIN };
         if let Some(id) = self.systems[system].find(name) {
             let arity = self.systems[system].families[id].arity;
             return Some(FamilyRef { kind: FamilyKind::Family { system, id }, prefix: Rc::new([]), arity });
         }
-        let input = self.inputs.iter().position(|i| i.name == name)?;
+        let input = self.draft.inputs.iter().position(|i| i.name == name)?;
         Some(FamilyRef { kind: FamilyKind::Input(input), prefix: Rc::new([]), arity: 1 })
     }
 
@@ -329,12 +329,12 @@ impl<'a> Ctx<'a> {
         let source = family.sources[family.done].clone();
         family.done += 1;
         family.busy = true;
-        let sizes = self.sizes;
+        let sizes = self.place.sizes;
         if system == EVALUATE {
-            self.sizes = super::Sizes::Evaluate;
+            self.place.sizes = super::Sizes::Evaluate;
         }
         stacker::maybe_grow(256 << 10, 4 << 20, || self.elaborate_def(system, id, &source));
-        self.sizes = sizes;
+        self.place.sizes = sizes;
         self.systems[system].families[id].busy = false;
         true
     }
@@ -345,7 +345,7 @@ impl<'a> Ctx<'a> {
         if family.ty.is_some() || family.sources.len() == 1 {
             return;
         }
-        let memories = || self.modules.iter().filter(|m| m.kind == hir::ModuleKind::Memory);
+        let memories = || self.draft.modules.iter().filter(|m| m.kind == hir::ModuleKind::Memory);
         let called = family.sources.iter().find_map(|source| {
             let DefValue::Equals(Expr { kind: ExprKind::Call(callee, _), .. }) = source.value else { return None };
             match &callee.kind {
@@ -409,13 +409,14 @@ impl<'a> Ctx<'a> {
     /// Where a field of the data exists.
     pub(super) fn input_domain(&self, input: usize) -> (i64, i64) {
         let time = self
+            .draft
             .dims
             .time
             .as_ref()
-            .and_then(|n| self.dims.get(n, self.sizes))
-            .and_then(|a| self.table.size(a).value())
+            .and_then(|n| self.draft.dims.get(n, self.place.sizes))
+            .and_then(|a| self.draft.table.size(a).value())
             .unwrap_or(1);
-        let outcome = self.inputs[input].outcome;
+        let outcome = self.draft.inputs[input].outcome;
         match (self.is_rollout(), outcome) {
             (false, false) | (true, true) => (0, time),
             (false, true) => (0, time - 1),
@@ -424,6 +425,6 @@ impl<'a> Ctx<'a> {
     }
 
     pub(super) fn is_rollout(&self) -> bool {
-        self.members.source.is_some_and(|(call, _)| call.name.text == "rollout")
+        self.names.members.source.is_some_and(|(call, _)| call.name.text == "rollout")
     }
 }

@@ -21,20 +21,20 @@ impl<'a> Ctx<'a> {
     /// The names of a body that gradients are taken by, also under another name.
     pub(super) fn targets_of(&mut self, body: &'a [Stmt]) -> Names<'a> {
         let key = body.as_ptr() as usize;
-        if let Some(found) = self.targets_known.get(&key) {
+        if let Some(found) = self.gradients.targets_known.get(&key) {
             return found.clone();
         }
         let mut given = Vec::new();
         expressions(body, &mut |name, e| given.push((name, e)));
         let names = Rc::new(targets(given));
-        self.targets_known.insert(key, names.clone());
+        self.gradients.targets_known.insert(key, names.clone());
         names
     }
 
     /// The value of `let name = ..`: a variable of its own if a gradient is taken by it. Another name for a variable is the
     /// same variable.
     pub(super) fn named(&mut self, name: &str, value: Value<'a>, span: Span) -> Value<'a> {
-        if !self.targets.contains(name) {
+        if !self.gradients.targets.contains(name) {
             return value;
         }
         match &value {
@@ -43,8 +43,8 @@ impl<'a> Ctx<'a> {
                 if cx.is_variable(x) {
                     return Some(x);
                 }
-                let own = cx.table.alias(x, span);
-                cx.own_names.insert(own);
+                let own = cx.draft.table.alias(x, span);
+                cx.gradients.own_names.insert(own);
                 Some(own)
             }),
             _ => value,
@@ -53,7 +53,7 @@ impl<'a> Ctx<'a> {
 
     /// Whether a value has a name: an equation's, an input, a parameter of a function, a `let` that gradients are taken by.
     fn is_variable(&self, e: ExprId) -> bool {
-        match self.table.op(e) {
+        match self.draft.table.op(e) {
             Op::Alias(..) => true,
             Op::Const(_) | Op::Size(_) => false,
             op => {
@@ -67,7 +67,7 @@ impl<'a> Ctx<'a> {
     /// The array that a value is an entry of, and which entries were taken, the first one first.
     pub(super) fn whole(&self, mut e: ExprId) -> (ExprId, Vec<(AxisId, Index)>) {
         let mut entries = Vec::new();
-        while let Op::At { of, axis, index } = self.table.op(e) {
+        while let Op::At { of, axis, index } = self.draft.table.op(e) {
             entries.insert(0, (*axis, index.clone()));
             e = *of;
         }

@@ -127,7 +127,7 @@ impl Ctx<'_> {
         if let Some(seen) = walk.memo.get(&key) {
             return *seen;
         }
-        let span = self.table.nodes[e.0 as usize].span;
+        let span = self.draft.table.nodes[e.0 as usize].span;
         let seen = if self.spend_work(OPERATION, span) {
             stacker::maybe_grow(128 << 10, 4 << 20, || self.write_out(e, bound, walk))
         } else {
@@ -138,7 +138,7 @@ impl Ctx<'_> {
     }
 
     fn write_out(&mut self, e: ExprId, bound: &Bound, walk: &mut Walk) -> Seen {
-        let node = self.table.nodes[e.0 as usize].clone();
+        let node = self.draft.table.nodes[e.0 as usize].clone();
         if let Op::Grad { of, wrt } = node.op {
             return self.write_out_grad(e, of, wrt, bound, walk);
         }
@@ -165,7 +165,7 @@ impl Ctx<'_> {
         };
         let mut seen = Seen { expr: e, depends: false, draws: false };
         if let Op::Draw(d) = op {
-            seen.draws = !self.draws[d].vars.is_empty();
+            seen.draws = !self.draft.draws[d].vars.is_empty();
         }
         // Inside a fold the same read means the points of all its terms.
         let around = walk.folded.len();
@@ -184,8 +184,8 @@ impl Ctx<'_> {
         if let Some(memo) = outside {
             walk.memo = memo;
         }
-        if op != self.table.nodes[e.0 as usize].op {
-            seen.expr = self.table.push(op.clone(), node.axes, node.dtype, node.span);
+        if op != self.draft.table.nodes[e.0 as usize].op {
+            seen.expr = self.draft.table.push(op.clone(), node.axes, node.dtype, node.span);
         }
         if seen.expr == walk.target {
             if let Op::Read { family, leaf, index } = op {
@@ -199,10 +199,10 @@ impl Ctx<'_> {
                 Seen { depends: false, ..seen }
             }
             Op::Input { input, index } => {
-                if let Op::Input { input: i, index: at } = self.table.op(walk.target).clone()
+                if let Op::Input { input: i, index: at } = self.draft.table.op(walk.target).clone()
                     && i == input
                 {
-                    walk.measure(&[index], &[at], &self.inputs[input].name);
+                    walk.measure(&[index], &[at], &self.draft.inputs[input].name);
                 }
                 seen
             }
@@ -218,15 +218,15 @@ impl Ctx<'_> {
     /// A gradient on the way keeps a variable of its own: with equations written out, its target may have become what
     /// other parts of its value are computed from.
     fn write_out_grad(&mut self, e: ExprId, of: ExprId, wrt: ExprId, bound: &Bound, walk: &mut Walk) -> Seen {
-        let node = self.table.nodes[e.0 as usize].clone();
+        let node = self.draft.table.nodes[e.0 as usize].clone();
         let by = self.written_out(wrt, bound, walk);
         // Variables of gradients around this one stay what they are, so this one must not lie behind them.
         let around: Vec<ExprId> = walk.pinned.iter().map(|((around, _), _)| *around).filter(|around| *around != wrt).collect();
         let hidden = by.depends && around.into_iter().any(|around| self.behind(around, wrt, false).contains(&wrt));
         if hidden || !by.depends && self.passes_target(e, by.expr, bound, walk) {
-            let name = match self.table.op(walk.target) {
+            let name = match self.draft.table.op(walk.target) {
                 Op::Read { family, .. } if !hidden => {
-                    format!("`{}`", short(&self.systems[self.site.system].families[family.0 as usize].name))
+                    format!("`{}`", short(&self.systems[self.place.site.system].families[family.0 as usize].name))
                 }
                 _ => "the target".to_string(),
             };
@@ -236,7 +236,7 @@ impl Ctx<'_> {
         }
         let mut target = by.expr;
         let value = if by.depends {
-            target = self.table.alias(by.expr, node.span);
+            target = self.draft.table.alias(by.expr, node.span);
             walk.pinned.push(((wrt, bound.clone()), Seen { expr: target, ..by }));
             let memo = std::mem::replace(&mut walk.memo, walk.pinned.iter().cloned().collect());
             let value = self.written_out(of, bound, walk);
@@ -247,13 +247,13 @@ impl Ctx<'_> {
             self.written_out(of, bound, walk)
         };
         let depends = by.depends || value.depends;
-        if depends && self.in_place.contains_key(&e) {
+        if depends && self.gradients.in_place.contains_key(&e) {
             walk.found.blocked.get_or_insert("a gradient through a recurrence".to_string());
             return Seen { expr: e, depends, draws: false };
         }
         let mut expr = e;
         if (value.expr, target) != (of, wrt) {
-            expr = self.table.push(Op::Grad { of: value.expr, wrt: target }, node.axes, node.dtype, node.span);
+            expr = self.draft.table.push(Op::Grad { of: value.expr, wrt: target }, node.axes, node.dtype, node.span);
             self.same_way(e, expr, bound);
         }
         Seen { expr, depends, draws: by.draws || value.draws }
@@ -261,26 +261,26 @@ impl Ctx<'_> {
 
     /// What is known about how a gradient was taken holds for what it has become at other subscripts.
     fn same_way(&mut self, grad: ExprId, new: ExprId, bound: &Bound) {
-        if let Some(system) = self.in_place.get(&grad).copied() {
-            self.in_place.insert(new, system);
+        if let Some(system) = self.gradients.in_place.get(&grad).copied() {
+            self.gradients.in_place.insert(new, system);
         }
-        if let Some(&of) = self.written_out.get(&grad) {
+        if let Some(&of) = self.gradients.written_out.get(&grad) {
             // Nothing is this target, so nothing is written out.
-            let nothing = self.table.alias(of, self.table.nodes[of.0 as usize].span);
+            let nothing = self.draft.table.alias(of, self.draft.table.nodes[of.0 as usize].span);
             let of = self.written_out(of, bound, &mut Walk::new(nothing, nothing)).expr;
-            self.written_out.insert(new, of);
+            self.gradients.written_out.insert(new, of);
         }
     }
 
     /// Whether the equations between the ends of a gradient inside the value lead through the target: then the gradient
     /// depends on the target, and neither what was written out nor what is differentiated where it is computed shows it.
     fn passes_target(&mut self, grad: ExprId, by: ExprId, bound: &Bound, walk: &Walk) -> bool {
-        let of = match (self.written_out.get(&grad), self.table.op(grad)) {
+        let of = match (self.gradients.written_out.get(&grad), self.draft.table.op(grad)) {
             (Some(of), _) => *of,
-            (None, Op::Grad { of, .. }) if self.in_place.contains_key(&grad) => *of,
+            (None, Op::Grad { of, .. }) if self.gradients.in_place.contains_key(&grad) => *of,
             _ => return false,
         };
-        if !matches!(self.table.op(walk.target), Op::Read { .. }) {
+        if !matches!(self.draft.table.op(walk.target), Op::Read { .. }) {
             return false;
         }
         let mut before = Walk::new(walk.target, walk.target);
@@ -289,7 +289,7 @@ impl Ctx<'_> {
             return false;
         }
         let mut variable = by;
-        while let Op::Alias(inner, _) = *self.table.op(variable) {
+        while let Op::Alias(inner, _) = *self.draft.table.op(variable) {
             variable = inner;
         }
         let found = self.through(walk.target, variable, variable);
@@ -298,20 +298,20 @@ impl Ctx<'_> {
 
     /// Whether an equation is a recurrence.
     fn reads_itself(&self, family: FamilyId) -> bool {
-        let build = &self.systems[self.site.system];
+        let build = &self.systems[self.place.site.system];
         let values = |f: FamilyId| {
             let defs = build.families[f.0 as usize].defs.iter().map(|def| &build.defs[def.0 as usize]);
             defs.flat_map(|def| def.values.clone()).collect::<Vec<ExprId>>()
         };
-        let found = self.table.closure(&values(family), values);
-        found.iter().any(|e| matches!(self.table.op(*e), Op::Read { family: f, .. } if *f == family))
+        let found = self.draft.table.closure(&values(family), values);
+        found.iter().any(|e| matches!(self.draft.table.op(*e), Op::Read { family: f, .. } if *f == family))
     }
 
     /// A read of an equation: its value, where that leads to the target.
     fn read_out(&mut self, read: Seen, family: FamilyId, leaf: usize, index: &[Index], walk: &mut Walk) -> Seen {
-        let (system, id) = (self.site.system, family.0 as usize);
+        let (system, id) = (self.place.site.system, family.0 as usize);
         let name = short(&self.systems[system].families[id].name).to_string();
-        if let Op::Read { family: f, leaf: l, index: at } = self.table.op(walk.target).clone()
+        if let Op::Read { family: f, leaf: l, index: at } = self.draft.table.op(walk.target).clone()
             && f == family
         {
             // Another part of the very value that the target is a part of does not depend on it.
@@ -368,7 +368,7 @@ impl Ctx<'_> {
 
     /// Refuses a sum whose terms are what the target is, where one of them is computed from another.
     fn read_between_terms(&mut self, family: FamilyId, leaf: usize, index: &[Index], walk: &mut Walk) {
-        let found = &self.systems[self.site.system].families[family.0 as usize];
+        let found = &self.systems[self.place.site.system].families[family.0 as usize];
         if !walk.is_folded(index) || found.record {
             return;
         }
@@ -384,7 +384,7 @@ impl Ctx<'_> {
 
     /// The values of the equations that may give a family at a subscript, written out.
     fn ways(&mut self, family: FamilyId, leaf: usize, index: &[Index], walk: &mut Walk) -> Vec<Seen> {
-        let (system, id) = (self.site.system, family.0 as usize);
+        let (system, id) = (self.place.site.system, family.0 as usize);
         self.elaborate_family(system, id);
         walk.open.push((family, index.to_vec()));
         let mut ways = Vec::new();
@@ -412,11 +412,11 @@ impl Ctx<'_> {
         let meets = match known {
             Some(way) => {
                 let depth = walk.further.len();
-                while self.rounds.len() <= depth {
-                    let rounds = self.new_var("", self.table.nodes[read.expr.0 as usize].span, Some((0, 0)));
-                    self.rounds.push(rounds);
+                while self.gradients.rounds.len() <= depth {
+                    let rounds = self.draft.new_var("", self.draft.table.nodes[read.expr.0 as usize].span, Some((0, 0)));
+                    self.gradients.rounds.push(rounds);
                 }
-                let rounds = self.rounds[depth];
+                let rounds = self.gradients.rounds[depth];
                 let moved = |(at, by): (&Index, &i64)| {
                     let mut at = at.clone();
                     at.terms.extend(Some((rounds, *by)).filter(|(_, by)| *by != 0));
@@ -439,7 +439,7 @@ impl Ctx<'_> {
         };
         if meets {
             walk.found.crossed = true;
-            let name = &self.systems[self.site.system].families[family.0 as usize].name;
+            let name = &self.systems[self.place.site.system].families[family.0 as usize].name;
             walk.found.blocked.get_or_insert(format!("the recurrence of `{}`", short(name)));
         }
         Seen { depends: meets, ..read }

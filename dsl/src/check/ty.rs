@@ -30,10 +30,10 @@ impl<'a> Ctx<'a> {
             }
             Ty::Record { fields, .. } => fields.iter().flat_map(|(n, ty)| self.ty_leaves(ty, &sub(n))).collect(),
             Ty::Memory(module) => {
-                let m = &self.modules[*module];
+                let m = &self.draft.modules[*module];
                 let mut leaves = vec![Leaf { path: sub("out"), axes: m.memory_out.clone(), dtype: Dtype::Real }];
                 for c in &m.carries {
-                    let carry = &self.carries[*c];
+                    let carry = &self.draft.carries[*c];
                     let name = carry.path.strip_prefix(&format!("{}.", m.name)).unwrap_or(&carry.path);
                     leaves.push(Leaf { path: sub(&format!("carry.{name}")), axes: carry.axes.clone(), dtype: Dtype::Real });
                 }
@@ -44,7 +44,7 @@ impl<'a> Ctx<'a> {
                 .iter()
                 .filter_map(|(n, v)| match v {
                     Value::Tensor(t) => {
-                        Some(Leaf { path: sub(n), axes: self.table.axes_of(t.expr).to_vec(), dtype: Dtype::Real })
+                        Some(Leaf { path: sub(n), axes: self.draft.table.axes_of(t.expr).to_vec(), dtype: Dtype::Real })
                     }
                     _ => None,
                 })
@@ -71,7 +71,7 @@ impl<'a> Ctx<'a> {
             }
             Ty::Memory(module) => {
                 let Some(out) = take() else { return Value::Error };
-                let carries = leaves.take(self.modules[*module].carries.len()).collect();
+                let carries = leaves.take(self.draft.modules[*module].carries.len()).collect();
                 Value::Memory(Rc::new(super::value::MemoryValue { module: *module, out, carries }))
             }
             Ty::Dist(d) => {
@@ -124,15 +124,16 @@ impl<'a> Ctx<'a> {
             }
             Value::Tensor(Tensor { expr, attached: Some(extra) }) => {
                 let ty = Ty::Tensor {
-                    axes: self.table.axes_of(*expr).to_vec(),
-                    dtype: self.table.dtype(*expr),
-                    attached: Some(self.table.axes_of(*extra).to_vec()),
+                    axes: self.draft.table.axes_of(*expr).to_vec(),
+                    dtype: self.draft.table.dtype(*expr),
+                    attached: Some(self.draft.table.axes_of(*extra).to_vec()),
                 };
                 Some((ty, vec![*expr, *extra]))
             }
             other => {
                 let e = self.as_tensor(other, span)?;
-                let ty = Ty::Tensor { axes: self.table.axes_of(e).to_vec(), dtype: self.table.dtype(e), attached: None };
+                let ty =
+                    Ty::Tensor { axes: self.draft.table.axes_of(e).to_vec(), dtype: self.draft.table.dtype(e), attached: None };
                 Some((ty, vec![e]))
             }
         }
@@ -173,22 +174,22 @@ impl<'a> Ctx<'a> {
             }
             // As the last argument of `memory`: the block's own start.
             (Value::Zeros | Value::Num(_), Ty::Memory(module)) => {
-                let m = &self.modules[*module];
+                let m = &self.draft.modules[*module];
                 let (out, carries) = (m.memory_out.clone(), m.carries.clone());
                 let e = self.as_tensor(value, span)?;
-                let mut leaves = vec![self.table.broadcast(e, &out, span)];
-                leaves.extend(carries.iter().map(|c| self.carries[*c].init));
+                let mut leaves = vec![self.draft.table.broadcast(e, &out, span)];
+                leaves.extend(carries.iter().map(|c| self.draft.carries[*c].init));
                 Some(leaves)
             }
             (Value::Error, _) => None,
             (_, Ty::Tensor { axes, attached, .. }) => {
                 let e = self.as_tensor(value, span)?;
                 let scalar = matches!(value, Value::Num(_) | Value::Zeros | Value::Size(_) | Value::Dim(_));
-                if !self.same_axes(self.table.axes_of(e), axes) && !scalar {
+                if !self.same_axes(self.draft.table.axes_of(e), axes) && !scalar {
                     if self.is_doubtful(e) {
                         return None;
                     }
-                    let (have, want) = (self.table.having(self.table.axes_of(e)), self.table.having(axes));
+                    let (have, want) = (self.draft.table.having(self.draft.table.axes_of(e)), self.draft.table.having(axes));
                     let d = Diagnostic::new(Code::AxesMismatch, span, format!("`{name}` has {want} elsewhere"))
                         .here(format!("this has {have}"));
                     self.report(if have == "no axes" || want == "no axes" {
@@ -198,7 +199,7 @@ impl<'a> Ctx<'a> {
                     });
                     return None;
                 }
-                let mut leaves = vec![self.table.broadcast(e, axes, span)];
+                let mut leaves = vec![self.draft.table.broadcast(e, axes, span)];
                 if attached.is_some() {
                     leaves.push(leaves[0]);
                 }

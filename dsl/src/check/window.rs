@@ -88,7 +88,7 @@ impl<'a> Ctx<'a> {
     /// One mean over the points of several: each point weighs the same.
     pub(super) fn mean_over(&mut self, parts: Vec<Mean>, what: &str, span: Span) -> Option<Mean> {
         for var in parts.iter().flat_map(|part| &part.vars) {
-            let decl = &self.vars[var.0 as usize];
+            let decl = &self.draft.vars[var.0 as usize];
             if decl.range.is_none() {
                 let (name, at) = (decl.name.clone(), decl.span);
                 let message = format!("`{name}` needs a range: others of {what} depend on an index");
@@ -102,9 +102,9 @@ impl<'a> Ctx<'a> {
         for part in &parts {
             let mut value = part.value;
             if let Some(holds) = part.condition {
-                let [zero, one] = [0.0, 1.0].map(|c| self.table.constant(c, span));
-                value = self.table.select(holds, value, zero, span)?;
-                let counted = self.table.select(holds, one, zero, span)?;
+                let [zero, one] = [0.0, 1.0].map(|c| self.draft.table.constant(c, span));
+                value = self.draft.table.select(holds, value, zero, span)?;
+                let counted = self.draft.table.select(holds, one, zero, span)?;
                 let counted = self.total(counted, &part.vars, true, span);
                 count = self.plus(count, counted, span);
             }
@@ -114,14 +114,14 @@ impl<'a> Ctx<'a> {
         let sum = sum?;
         let value = match count {
             None => {
-                let n = self.table.constant(points as f64, span);
-                self.table.binary(BinaryOp::Div, sum, n, span)?
+                let n = self.draft.table.constant(points as f64, span);
+                self.draft.table.binary(BinaryOp::Div, sum, n, span)?
             }
             // Nothing selected: zero.
             Some(count) => {
-                let one = self.table.constant(1.0, span);
-                let count = self.table.binary(BinaryOp::Max, count, one, span)?;
-                self.table.binary(BinaryOp::Div, sum, count, span)?
+                let one = self.draft.table.constant(1.0, span);
+                let count = self.draft.table.binary(BinaryOp::Max, count, one, span)?;
+                self.draft.table.binary(BinaryOp::Div, sum, count, span)?
             }
         };
         let touched = parts.into_iter().flat_map(|part| part.touched).collect();
@@ -129,7 +129,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn len_of(&self, var: VarId) -> i64 {
-        self.vars[var.0 as usize].range.map_or(0, |(lo, hi)| (hi - lo).max(0))
+        self.draft.vars[var.0 as usize].range.map_or(0, |(lo, hi)| (hi - lo).max(0))
     }
 
     /// The sum over indices, and the samples of the batch.
@@ -137,13 +137,13 @@ impl<'a> Ctx<'a> {
         if vars.is_empty() && !batch {
             return body;
         }
-        self.table.push(Op::Fold { op: ReduceOp::Sum, vars: vars.to_vec(), batch, body }, Vec::new(), Dtype::Real, span)
+        self.draft.table.push(Op::Fold { op: ReduceOp::Sum, vars: vars.to_vec(), batch, body }, Vec::new(), Dtype::Real, span)
     }
 
     fn plus(&mut self, sum: Option<ExprId>, more: ExprId, span: Span) -> Option<ExprId> {
         match sum {
             None => Some(more),
-            Some(sum) => self.table.binary(BinaryOp::Add, sum, more, span),
+            Some(sum) => self.draft.table.binary(BinaryOp::Add, sum, more, span),
         }
     }
 }
