@@ -15,22 +15,25 @@ struct Section {
     peers: Option<(&'static str, &'static str)>,
 }
 
-const HAMWORLD: &str = "models/hamworld_s6.wm";
+const HAMWORLD: &str = "models/hamworld.wm";
+const S6: &str = "models/hamworld_s6.wm";
 const LITERAL: &str = "models/hamworld_literal.wm";
 const TASK: [&str; 2] = ["--task", "cheetah-run"];
 
 #[rustfmt::skip]
 const SECTIONS: &[Section] = &[
-    Section { title: "Plan", arguments: &[HAMWORLD, "--cases", "plan"], peers: Some(("torch,compile,compile-cppwrap,jax,candle", "plan")) },
-    Section { title: "Train step", arguments: &[HAMWORLD, "--cases", "train"], peers: Some(("torch,compile,jax", "train")) },
-    Section { title: "Scan, energy gradient, elite update", arguments: &[HAMWORLD, "--cases", "scan,hgrad,elite"], peers: Some(("torch,compile,jax", "parts")) },
+    Section { title: "Plan of the published model", arguments: &[HAMWORLD, "--cases", "plan"], peers: Some(("torch,compile,compile-cppwrap,jax,jax-scan", "plan-published")) },
+    Section { title: "Train step of the published model", arguments: &[HAMWORLD, "--cases", "train"], peers: Some(("torch,compile,jax,jax-scan", "train-published")) },
+    Section { title: "Plan", arguments: &[S6, "--cases", "plan"], peers: Some(("torch,compile,compile-cppwrap,jax,candle", "plan")) },
+    Section { title: "Train step", arguments: &[S6, "--cases", "train"], peers: Some(("torch,compile,jax", "train")) },
+    Section { title: "Scan, energy gradient, elite update", arguments: &[S6, "--cases", "scan,hgrad,elite"], peers: Some(("torch,compile,jax", "parts")) },
     Section { title: "Plan with 128 states a channel", arguments: &[LITERAL, "--cases", "plan"], peers: Some(("torch,compile,jax,candle", "plan128")) },
     Section { title: "Train step with 128 states a channel", arguments: &[LITERAL, "--cases", "train"], peers: Some(("torch,compile,jax", "train128")) },
-    Section { title: "Horizon", arguments: &[HAMWORLD, "--cases", "plan", "--levels", "mega", "--double", "H"], peers: None },
+    Section { title: "Horizon", arguments: &[S6, "--cases", "plan", "--levels", "mega", "--double", "H"], peers: None },
     Section { title: "Candidates", arguments: &["benches/candidates.wm", "--root", "models", "--cases", "plan", "--levels", "mega", "--double", "G"], peers: None },
-    Section { title: "Batch and window of a train step", arguments: &[HAMWORLD, "--cases", "train", "--levels", "mega", "--double", "B,T"], peers: None },
+    Section { title: "Batch and window of a train step", arguments: &[S6, "--cases", "train", "--levels", "mega", "--double", "B,T"], peers: None },
     Section { title: "Steps and batch of a scan", arguments: &["--cases", "scan64,scanback64", "--levels", "mega", "--double", "T,B"], peers: None },
-    Section { title: "Threads", arguments: &[HAMWORLD, "--cases", "plan,train,scan512,hgrad", "--levels", "mega", "--threads", "1,2"], peers: None },
+    Section { title: "Threads", arguments: &[S6, "--cases", "plan,train,scan512,hgrad", "--levels", "mega", "--threads", "1,2"], peers: None },
 ];
 
 fn main() -> ExitCode {

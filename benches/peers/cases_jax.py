@@ -1,4 +1,4 @@
-"""The cases in JAX: `build` gives a function to call, and what makes the first numbers of its result."""
+"""The cases in JAX: `build` returns a function to time and one that reads the first numbers of its result."""
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +7,7 @@ import hamworld_s6_jax as memory
 import layers_jax as L
 import spec as S
 
-LONG = 64       # scans over more steps are not unrolled as a whole: that does not compile in sane time
+LONG = 64       # unrolling longer scans takes too long to compile
 
 
 def build(kind, n, variant, model):
@@ -33,7 +33,8 @@ def train(n, model):
 
 def scanned(w, d):
     """The scan on inputs with their gains."""
-    inputs = [w[f"param.{k}_gain"] * d[f"data.{k}"] if f"param.{k}_gain" in w else d[f"data.{k}"] for k in "dt v b c".split()]
+    gained = lambda k: w[f"param.{k}_gain"] * d[f"data.{k}"] if f"param.{k}_gain" in w else d[f"data.{k}"]
+    inputs = map(gained, "dt v b c".split())
     return memory.selective_scan(w["param.rate"], *inputs, jnp.zeros((S.BATCH, *w["param.rate"].shape)), keep=False)[0]
 
 
@@ -48,7 +49,8 @@ def scanback(n, model):
     d = L.tensors(S.scan(n))
     w = {k: d.pop(k) for k in list(d) if k.startswith("param.")}
     g = jax.jit(jax.value_and_grad(lambda w, d: L.sq(scanned(w, d)).sum() / (S.BATCH * n)))
-    return (lambda: g(w, d)), lambda y: np.concatenate([[y[0]], np.asarray(w["param.rate"] - y[1]["param.rate"])[0, :5]])
+    value = lambda y: np.concatenate([[y[0]], np.asarray(w["param.rate"] - y[1]["param.rate"])[0, :5]])
+    return (lambda: g(w, d)), value
 
 
 def hgrad(n, model):

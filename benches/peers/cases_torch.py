@@ -1,4 +1,4 @@
-"""The cases in PyTorch: `build` gives a function to call, and what makes the first numbers of its result."""
+"""The cases in PyTorch: `build` returns a function to time and one that reads the first numbers of its result."""
 import os
 from functools import partial
 
@@ -8,7 +8,7 @@ import hamworld_s6_torch as memory
 import layers_torch as L
 import spec as S
 
-LONG = 64       # scans over more steps are not unrolled as a whole: that does not compile in sane time
+LONG = 64       # unrolling longer scans takes too long to compile
 CHUNK = 16
 
 
@@ -61,7 +61,7 @@ def train(made, n, model):
 
 
 def scanned(made, n, part):
-    """The scan's inputs and its steps in parts, each on the state of the one before: y and state of a part."""
+    """The inputs, and a scan in parts: `part` computes its output and the state for the next part."""
     d, part = L.tensors(S.scan(n)), made(part)
     start = torch.zeros(S.BATCH, *d["param.rate"].shape)
     steps = CHUNK if made is not plain and n > LONG else n

@@ -1,8 +1,8 @@
 """Compares the peers in double precision with the goldens: `check.py [torch] [jax]`.
 
-The published model's are the authors' numbers of three tasks: losses, all gradients, two updates, two searches and two
-decisions. Prints the largest difference of each, relative to the largest entry of a tensor, and ends with 1 where one
-is above 1e-9.
+For the published model these are the authors' numbers for three tasks: losses, all gradients, two updates, two searches
+and two decisions. Prints the largest differences, relative to the largest entry of a tensor, and exits with 1 if one is
+above 1e-9.
 """
 import importlib
 import sys
@@ -17,12 +17,13 @@ from safetensors.numpy import load_file
 BOUND = 1e-9
 CARTPOLE = M.Search(horizon=4, iterations=4, random=48, elites=8, temperature=0.8, std=0.7, std_prior=0.2)
 TASKS = dict(cheetah=M.Search(), reacher=M.Search(), cartpole=CARTPOLE)
-UPDATES = dict(train_20000=0.2, train_45000=0.45, train_100000=1.0, train_nosmall=1.0, train_clip=0.45, train_explode=0.45)
+UPDATES = dict(train_20000=0.2, train_45000=0.45, train_100000=1.0, train_nosmall=1.0, train_clip=0.45,
+               train_explode=0.45)
 STEEPER = dict(train_clip=16.0, train_explode=128.0)
 EXPLORATION = dict(cheetah=0.6, reacher=0.6, cartpole=0.4)
-# Losses that the authors call otherwise.
+# The authors' names of our losses, if they differ.
 LOSSES = {"value.ce": "value_ce", "value.slow": "value_slow", "policy": "policy_prior", "ham": "hamiltonian"}
-# Only differences of the energy count, so that its last bias has no gradient.
+# The losses depend on differences of the energy only, so its last bias has no gradient.
 FREE = "param.energy.2.bias"
 
 
@@ -47,14 +48,15 @@ class Torch:
         total, parts = losses(p, batch)
         total.backward()
         zero = self.torch.zeros(1)
-        return {**parts, "total": total}, {k: zero if v.grad is None else v.grad for k, v in p.items() if v.requires_grad}
+        grads = {k: zero if v.grad is None else v.grad for k, v in p.items() if v.requires_grad}
+        return {**parts, "total": total}, grads
 
 
 class Jax:
     def __init__(self):
         import jax
         jax.config.update("jax_enable_x64", True)
-        # To compile all of this takes ten minutes; `wmc bench` compares what is compiled.
+        # Compiling all cases takes ten minutes. `wmc bench` compares the compiled ones.
         jax.config.update("jax_disable_jit", True)
         self.layers, self.jax = importlib.import_module("layers_jax"), jax
         self.tensors = partial(self.layers.tensors, dtype=jax.numpy.float64)
@@ -86,7 +88,7 @@ class Check:
         self.note(what, np.abs(have - want).max() / max(np.abs(want).max(), 1e-300))
 
     def summary(self, what, have, want):
-        """A golden of 19 numbers: sum, length, sum weighted by cos(i), first 16 entries; relative to the length."""
+        """19 numbers of a tensor, relative to its length: sum, length, sum weighted by cos(i), first 16 entries."""
         f = np.ravel(self.of.numpy(have))
         head = np.pad(f[:16], (0, max(16 - len(f), 0)))
         have = np.array([f.sum(), np.sqrt((f * f).sum()), (f * np.cos(np.arange(len(f)))).sum(), *head])
@@ -128,7 +130,7 @@ class Check:
                 self.close("update 2", total, golden["total_second"])
 
     def search(self, task, golden, name, obs, start):
-        """A search from a golden's memory and a mean: the latent, the memory before, the rounds."""
+        """A search from a golden's memory and a start mean -> latent, memory, rounds."""
         p = self.of.layers.joined(self.of.tensors(M.params(task)), M.JOINED)
         noise = np.concatenate([golden[f"{name}.noise_random"], golden[f"{name}.noise_policy"]], 1)
         d = self.of.tensors(dict(obs=obs, mean=start, noise=noise))
@@ -142,7 +144,7 @@ class Check:
         golden, model, by = M.golden("plan_f64", task), self.of.model("hamworld"), TASKS[task]
         obs = M.golden("batch_f32", task)["observations"]
         _, _, first = self.search(task, golden, "first", obs[0, 0], golden["first.start_mean"])
-        # The one that the case `plan` measures.
+        # The case `plan`.
         inputs = self.of.tensors(M.params(task)), self.of.tensors(M.decision(task))
         warm, _ = self.of.planner(model, *inputs, by=by)()
         for name, rounds in (("first", first), ("warm", self.of.rounds(warm))):
@@ -153,11 +155,12 @@ class Check:
             self.close("searches", rounds[-1][0][0], golden[f"{name}.action"])
 
     def decisions(self, task):
-        """Two decisions, each from what the golden's one before left."""
+        """Two decisions, each from the golden state before it."""
         golden, model = M.golden("act_f64", task), self.of.model("hamworld")
         p = self.of.layers.joined(self.of.tensors(M.params(task)), M.JOINED)
         for n in (1, 2):
-            z, states, rounds = self.search(task, golden, str(n), golden[f"{n}.observation"], golden[f"{n - 1}.next_init_mean"])
+            obs, start = golden[f"{n}.observation"], golden[f"{n - 1}.next_init_mean"]
+            z, states, rounds = self.search(task, golden, str(n), obs, start)
             mean = self.of.numpy(rounds[-1][0])
             self.close("decisions", np.append(mean[1:], 0 * mean[:1], 0), golden[f"{n}.next_init_mean"])
             noise = np.float64(golden.get(f"{n}.noise_exploration", 0.0))
@@ -198,11 +201,13 @@ def main():
             if task == "literal":
                 check.literal()
             else:
-                for update in (u for u in UPDATES if (M.GOLDEN / f"published_{task}" / f"{u}_f64.safetensors").exists()):
-                    check.update(task, update)
+                for update in UPDATES:
+                    if (M.GOLDEN / f"published_{task}" / f"{update}_f64.safetensors").exists():
+                        check.update(task, update)
                 check.searches(task)
                 check.decisions(task)
-            print(f"{name:6}{task:10}" + "  ".join(f"{what} {apart:.1e}" for what, apart in check.worst.items()), flush=True)
+            worst = "  ".join(f"{what} {apart:.1e}" for what, apart in check.worst.items())
+            print(f"{name:6}{task:10}{worst}", flush=True)
             failed |= any(not apart <= BOUND for apart in check.worst.values())
     raise SystemExit(failed)
 

@@ -1,7 +1,6 @@
-"""The inputs of a case as the peers have them, for `wmc bench --worker .. --params F.safetensors`: `export.py CASE F [--model NAME]`.
+"""Writes the peers' inputs of a case for `wmc bench --worker .. --params FILE`: `export.py CASE FILE [--model NAME]`.
 
-Where tensors have names of their own, the file's metadata say under `wmc.map` which of ours each is (the format of `--map`), so that
-nothing else is needed to read it.
+If tensors have names of their own, the file's metadata maps wmc's names to them: `wmc.map`, in the format of `--map`.
 """
 import argparse
 import json

@@ -31,7 +31,7 @@ def layer_norm(x, scale, shift):
 
 
 def project(p, l, x):
-    """What a layer makes of its input before it meets the state: decay, new, readout, gate."""
+    """A layer's decay, new state, readout and gate, from its input alone."""
     m = f"param.m.{l}."
     n = layer_norm(x, p[m + "norm.scale"], p[m + "norm.shift"])
     dt, v, c, gate = jnp.split(lin(p, f"m.{l}", n), 4, -1)
@@ -74,8 +74,8 @@ def memory_segment(p, za):
 
 # ------------------------------------------------------------------ transition
 def transition(p, z, a, h, alpha, guard):
-    """The next latent, and what losses need. With `guard`, gradients of the energy that are steep over the batch (the first axis)
-    are constants."""
+    """The next latent, and values for the losses. With `guard` the energy's gradient is a constant if it is steep on
+    average over the batch, the first axis."""
     E, slope = L.energy(p, "param.energy", z[..., :2 * M.NQ])
     slope = slope.reshape(*slope.shape[:-1], 2, M.NQ)
     far = length(slope)
@@ -88,9 +88,8 @@ def transition(p, z, a, h, alpha, guard):
     f, e = lin(p, "param.trunk.2", f), lin(p, "param.side.2", e)
     f, e = lin(p, "fields", f), lin(p, "side", e)
     d, gate, G = jnp.split(f, (2 * M.NQ, 4 * M.NQ), -1)
-    net = jnp.tanh(d) * sigmoid(gate)
+    nq, np_ = jnp.split(jnp.tanh(d) * sigmoid(gate), 2, -1)
     push = (jnp.tanh(G).reshape(*G.shape[:-1], M.NQ, -1) * a[..., None, :]).sum(-1)
-    nq, np_ = jnp.split(net, 2, -1)
     dq = (1 - alpha) * nq + alpha * Hp
     dp = (1 - alpha) * np_ - alpha * Hq + push
     dc = jnp.tanh(e[..., :M.NC]) * sigmoid(e[..., M.NC:])
@@ -114,7 +113,7 @@ def losses(p, batch, alpha=M.alpha(), weights=M.weights()):
     loss["repr"] = ((mlp(p, "param.project", zn) - near) ** 2).mean()
     error = sq(zn - zsg[:, 1:])
     loss["dyn"] = error.mean() / M.Z
-    # Re-rolls go on from the step that was taken, with the memory as it was then; fewer starts are left at every step.
+    # Re-rolls continue from the one-step predictions; each further step has one start less.
     roll, pairs, zr = error.sum(), M.T, zn
     for k in range(1, M.K):
         n = M.T - k
@@ -142,7 +141,7 @@ def losses(p, batch, alpha=M.alpha(), weights=M.weights()):
 
 # ------------------------------------------------------------------ planner
 def search_round(p, z, states, mean, std, noise, alpha=M.alpha(), by=M.Search()):
-    """noise [n,H,A]: of candidates around the mean first, of the prior's rollouts then. Returns mean, std, scores."""
+    """noise [n,H,A] of the Gaussian candidates, then of the prior's rollouts -> mean, std, scores."""
     n, r = noise.shape[0], by.random
     start = jnp.broadcast_to(z, (n, M.Z)), [jnp.broadcast_to(s, (n, M.DM)) for s in states]
 
@@ -160,7 +159,8 @@ def search_round(p, z, states, mean, std, noise, alpha=M.alpha(), by=M.Search())
 
 
 def planner(p, d, alpha=M.alpha(), by=M.Search()):
-    """A decision that starts from the last plan, one step on: what `search` gives, and the memory once it has taken the action in."""
+    """A decision: searches from the last plan, one step on, and advances the memory by the action. Returns the rounds
+    and the memory."""
     p = L.joined(p, M.JOINED)
 
     @jax.jit
@@ -168,6 +168,7 @@ def planner(p, d, alpha=M.alpha(), by=M.Search()):
         z, states = encode(p, "param.encoder", d["data.obs"]), [d[f"carry.m.{l}.h"] for l in range(M.LAYERS)]
         plan = d["carry.plan.last"][0]
         mean = jnp.concatenate([plan[1:], jnp.zeros_like(plan[:1])])
-        rounds = L.search(partial(search_round, alpha=alpha, by=by), by.std, p, z, states, mean, d["draw.plan.noise"][0])
+        each = partial(search_round, alpha=alpha, by=by)
+        rounds = L.search(each, by.std, p, z, states, mean, d["draw.plan.noise"][0])
         return rounds, memory_step(p, jnp.concatenate([z, rounds[0][-1][:1]], -1), states)[1]
     return lambda: decide(p, d)

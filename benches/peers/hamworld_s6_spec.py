@@ -1,6 +1,7 @@
 """HamWorldS6 and HamWorldLiteral: sizes, initial parameters, synthetic inputs (numpy only).
 
-Seeds and names are those of the goldens in `tests/golden/hamworld_s6`; `exported` maps them to ours. N: states of a channel.
+Seeds and names are those of the goldens in `tests/golden/hamworld_s6`; `exported` maps wmc's names to them.
+N is the number of states of a channel.
 """
 import json
 import math

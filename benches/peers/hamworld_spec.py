@@ -1,7 +1,7 @@
 """HamWorld, the published model: sizes, schedules, settings of the search, inputs (numpy only).
 
-All arrays have the names that `wmc show models/hamworld.wm --params` prints. Parameters and the planner's inputs are those of the
-goldens in `tests/golden/published_*`; the batch of the train step is made up.
+Arrays have the names that `wmc show models/hamworld.wm --params` prints. Parameters and the planner's inputs are from
+the goldens in `tests/golden/published_*`; the batch of the train step is synthetic.
 """
 import json
 import pathlib
@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 GOLDEN = pathlib.Path(__file__).parents[2] / "tests" / "golden"
 NAMES = json.loads((GOLDEN / "published_names.json").read_text())       # ours: the authors'
 
-NQ, NC, DM, LAYERS, J = 8, 32, 128, 2, 64
+NQ, NC, DM, LAYERS = 8, 32, 128, 2
 Z = 2 * NQ + NC                         # 48, order [q(0:8), p(8:16), c(16:48)]
 T, K, BATCH = 8, 3, 128                 # decisions of a segment, steps of a re-roll, batch
 BINS = 255
@@ -22,9 +22,9 @@ SMALL, STEEP, SHORT, INSIDE = 0.15, 25.0, 5.0, 50.0     # bounds of an action, o
 BALANCE, NORM_EPS = 0.5, 1e-5
 DECAY = 0.0
 SLOW = ("slow.", "param.")
-PROGRESS = 0.45                         # of the training, at which the cases are measured: inside of all ramps
+PROGRESS = 0.45                         # of the training, inside all ramps
 
-# Layers that read the same input, as one; a framework may compute them apart.
+# Layers with the same input, computed as one product.
 JOINED = {"fields": ["param.core.0", "param.gate.0", "param.control.0"], "side": ["param.context.0", "param.open.0"],
           "trunks": ["param.trunk.0", "param.side.0"],
           **{f"m.{l}": [f"param.m.{l}.{n}" for n in ("dt", "v", "c", "gate")] for l in range(LAYERS)}}
@@ -53,8 +53,8 @@ def alpha(progress=PROGRESS):
 
 def weights(progress=PROGRESS):
     late = ramp(0.0, 1.0, 0.3, 0.6, progress)
-    return dict(repr=1.0, dyn=1.0, roll=ramp(0.05, 0.5, 0.3, 0.6, progress), reward=1.0, value=0.5, policy=0.1, sa=0.05 * late,
-                energy=0.01 * late, ham=0.05, temp=0.01, decouple=0.01, c_sparse=0.001)
+    return dict(repr=1.0, dyn=1.0, roll=ramp(0.05, 0.5, 0.3, 0.6, progress), reward=1.0, value=0.5, policy=0.1,
+                sa=0.05 * late, energy=0.01 * late, ham=0.05, temp=0.01, decouple=0.01, c_sparse=0.001)
 
 
 def golden(name, task="cheetah"):
@@ -67,28 +67,29 @@ def params(task="cheetah"):
 
 
 def batch():
-    """Made-up segments; about a quarter of the actions is small, a few discounts are 0."""
+    """Synthetic segments: a quarter of the actions is small, one discount in fifty is 0."""
     r = S.random(1007)
     p = params()
     obs, act = p["param.encoder.0.weight"].shape[1], p["param.prior.2.bias"].shape[0]
     small = r.uniform(size=(BATCH, T, 1)) < 0.25
-    d = dict(obs=r.standard_normal((BATCH, T + 1, obs)), a=np.where(small, 0.01, 1.0) * r.uniform(-1, 1, (BATCH, T, act)),
+    d = dict(obs=r.standard_normal((BATCH, T + 1, obs)),
+             a=np.where(small, 0.01, 1.0) * r.uniform(-1, 1, (BATCH, T, act)),
              r=r.standard_normal((BATCH, T)) * np.exp(r.standard_normal((BATCH, T))),
              discount=1.0 * (r.uniform(size=(BATCH, T)) > 0.02), first=np.zeros((BATCH, T + 1)))
     return S.singles({f"data.{k}": v for k, v in d.items()})
 
 
 def decision(task="cheetah"):
-    """A decision in the middle of an episode, which starts from the last plan."""
+    """A decision in the middle of an episode: its search starts from the last plan."""
     g = golden("plan_f64", task)
     noise = np.concatenate([g["warm.noise_random"], g["warm.noise_policy"]], 1)
-    d = {"data.obs": golden("batch_f32", task)["observations"][:1, 3], "data.first": np.zeros(1), "draw.plan.noise": noise[None],
-         "carry.plan.last": g["first.final_mean"][None], "carry.plan.begun": np.ones(1)}
+    d = {"data.obs": golden("batch_f32", task)["observations"][:1, 3], "data.first": np.zeros(1),
+         "draw.plan.noise": noise[None], "carry.plan.last": g["first.final_mean"][None], "carry.plan.begun": np.ones(1)}
     memory = {f"carry.m.{l}.h": g["warm.memory_state"][:, l] for l in range(LAYERS)}
     return {**d, **memory}
 
 
 def exported(kind):
-    """Tensors, which have our names."""
+    """Tensors under wmc's names, which need no map."""
     inputs = decision() if kind == "plan" else batch()
     return {**params(), **inputs, "progress": np.array([PROGRESS])}, None

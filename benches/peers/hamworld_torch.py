@@ -23,7 +23,7 @@ def encode(p, n, obs):
 
 # ------------------------------------------------------------------ memory
 def project(p, l, x):
-    """What a layer makes of its input before it meets the state: decay, new, readout, gate."""
+    """A layer's decay, new state, readout and gate, from its input alone."""
     m = f"param.m.{l}."
     n = F.layer_norm(x, x.shape[-1:], p[m + "norm.scale"], p[m + "norm.shift"])
     dt, v, c, gate = L.lin(p, f"m.{l}", n).chunk(4, -1)
@@ -66,8 +66,8 @@ def memory_segment(p, za):
 
 # ------------------------------------------------------------------ transition
 def transition(p, z, a, h, alpha, guard):
-    """The next latent, and what losses need. With `guard`, gradients of the energy that are steep over the batch (the first axis)
-    are constants."""
+    """The next latent, and values for the losses. With `guard` the energy's gradient is a constant if it is steep on
+    average over the batch, the first axis."""
     E, slope = L.energy(p, "param.energy", z[..., :2 * M.NQ])
     slope = slope.unflatten(-1, (2, M.NQ))
     far = length(slope)
@@ -80,11 +80,11 @@ def transition(p, z, a, h, alpha, guard):
     f, e = F.silu(L.lin(p, "param.trunk.1", f)), F.silu(L.lin(p, "param.side.1", e))
     f, e = L.lin(p, "param.trunk.2", f), L.lin(p, "param.side.2", e)
     f, e = L.lin(p, "fields", f), L.lin(p, "side", e)
-    net = torch.tanh(f[..., :16]) * torch.sigmoid(f[..., 16:32])
-    G = torch.tanh(f[..., 32:]).unflatten(-1, (M.NQ, a.shape[-1]))
-    nq, np_ = net.chunk(2, -1)
+    d, gate, G = f.tensor_split((2 * M.NQ, 4 * M.NQ), -1)
+    nq, np_ = (torch.tanh(d) * torch.sigmoid(gate)).chunk(2, -1)
+    push = (torch.tanh(G).unflatten(-1, (M.NQ, a.shape[-1])) * a[..., None, :]).sum(-1)
     dq = (1 - alpha) * nq + alpha * Hp
-    dp = (1 - alpha) * np_ - alpha * Hq + (G * a[..., None, :]).sum(-1)
+    dp = (1 - alpha) * np_ - alpha * Hq + push
     dc = torch.tanh(e[..., :M.NC]) * torch.sigmoid(e[..., M.NC:])
     new = torch.nan_to_num(z + torch.cat([dq, dp, dc], -1), 0.0, 1e6, -1e6)
     return short(new, M.INSIDE), dict(E=E, dq=dq, dp=dp, dc=dc, apart=L.sq(nq - Hp) + L.sq(np_ + Hq))
@@ -108,7 +108,7 @@ def losses(p, batch, alpha=M.alpha(), weights=M.weights()):
     loss["repr"] = (L.mlp(p, "param.project", zn) - near).square().mean()
     error = L.sq(zn - zsg[:, 1:])
     loss["dyn"] = error.mean() / M.Z
-    # Re-rolls go on from the step that was taken, with the memory as it was then; fewer starts are left at every step.
+    # Re-rolls continue from the one-step predictions; each further step has one start less.
     roll, pairs, zr = error.sum(), M.T, zn
     for k in range(1, M.K):
         n = M.T - k
@@ -135,7 +135,7 @@ def losses(p, batch, alpha=M.alpha(), weights=M.weights()):
 
 # ------------------------------------------------------------------ planner
 def search_round(p, z, states, mean, std, noise, alpha=M.alpha(), by=M.Search()):
-    """noise [n,H,A]: of candidates around the mean first, of the prior's rollouts then. Returns mean, std, scores."""
+    """noise [n,H,A] of the Gaussian candidates, then of the prior's rollouts -> mean, std, scores."""
     n = noise.shape[0]
     z, states = z.expand(n, -1), [s.expand(n, -1) for s in states]
     fixed = (mean + std * noise[:by.random]).clamp(-1, 1)
@@ -160,8 +160,8 @@ def advance(p, z, a, states):
 
 
 def planner(p, d, made, alpha=M.alpha(), by=M.Search()):
-    """A decision that starts from the last plan, one step on: what `search` gives, and the memory once it has taken the action in.
-    `made` makes functions fast."""
+    """A decision: searches from the last plan, one step on, and advances the memory by the action. Returns the rounds
+    and the memory. `made` compiles a function."""
     p = L.joined(p, M.JOINED)
     first, each, last = made(encode_one), made(partial(search_round, alpha=alpha, by=by)), made(advance)
     states = [d[f"carry.m.{l}.h"] for l in range(M.LAYERS)]

@@ -28,9 +28,9 @@ def mlp(p, n, x):
 
 
 def joined(p, layers):
-    """With layers that read the same input as one: `layers` says which are parts of a new one."""
-    whole = {f"{n}.{k}": jnp.concatenate([p[f"{i}.{k}"] for i in parts]) for n, parts in layers.items() for k in ("weight", "bias")}
-    return {**p, **whole}
+    """Adds layers that compute several layers of the same input: `layers` lists the parts of each."""
+    whole = lambda parts, k: jnp.concatenate([p[f"{n}.{k}"] for n in parts])
+    return p | {f"{n}.{k}": whole(parts, k) for n, parts in layers.items() for k in ("weight", "bias")}
 
 
 def sq(x):
@@ -112,7 +112,7 @@ def covariance(q, p):
 
 # ------------------------------------------------------------------ optimiser
 class Trainer:
-    """AdamW, the gradient clipped to a length, slow copies, in one jitted step (no optax dependency). `slow` has the prefixes of a
+    """AdamW, clipping by the global norm and slow copies in one jitted step, without optax. `slow`: the prefixes of a
     slow copy's name and of its parameter's."""
 
     def __init__(self, params, losses, slow, decay, lr=S.LR):
@@ -163,7 +163,7 @@ def returned(p, reward, value, z):
 
 
 def search(search_round, std, p, z, states, mean, noise):
-    """Rounds of a search as a loop, each on its noise: their means, deviations and scores."""
+    """Runs the rounds of a search, each with its noise -> means, deviations and scores, stacked."""
     def body(carry, noise):
         mean, std, score = search_round(p, z, states, *carry, noise)
         return (mean, std), (mean, std, score)

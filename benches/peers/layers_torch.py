@@ -23,9 +23,9 @@ def mlp(p, n, x):
 
 
 def joined(p, layers):
-    """With layers that read the same input as one: `layers` says which are parts of a new one."""
-    whole = {f"{n}.{k}": torch.cat([p[f"{i}.{k}"] for i in parts]) for n, parts in layers.items() for k in ("weight", "bias")}
-    return {**p, **whole}
+    """Adds layers that compute several layers of the same input: `layers` lists the parts of each."""
+    whole = lambda parts, k: torch.cat([p[f"{n}.{k}"] for n in parts])
+    return p | {f"{n}.{k}": whole(parts, k) for n, parts in layers.items() for k in ("weight", "bias")}
 
 
 def sq(x):
@@ -97,8 +97,8 @@ def covariance(q, p):
 
 # ------------------------------------------------------------------ optimiser
 class Trainer:
-    """AdamW (one fused kernel), the gradient clipped to a length, slow copies. `slow` has the prefixes of a slow copy's
-    name and of its parameter's."""
+    """AdamW in one fused kernel, clipping by the global norm, slow copies. `slow`: the prefixes of a slow copy's name
+    and of its parameter's."""
 
     def __init__(self, params, losses, slow, decay, lr=S.LR):
         trained = lambda name: not name.startswith(slow[0])
@@ -139,7 +139,7 @@ def returned(p, reward, value, z):
 
 
 def search(search_round, std, p, z, states, mean, noise):
-    """Rounds of a search, each on its noise: their means, deviations and scores."""
+    """Runs the rounds of a search, each with its noise -> a list of mean, deviation, scores."""
     std, rounds = torch.full_like(mean, std), []
     for each in noise:
         mean, std, score = search_round(p, z, states, mean, std, each)

@@ -1,7 +1,7 @@
-"""What all peers agree on: cases, models that have peers, constants, inputs of the small cases (numpy only).
+"""Cases, models with peers, shared constants, and inputs of the small cases (numpy only).
 
-Sizes and inputs of a model are in a file of its own, `MODEL_spec.py`, its maths in `MODEL_torch.py` and `MODEL_jax.py`.
-Inputs have the names that `wmc show MODEL --params` prints, unless `exported` of a model maps them.
+A model has three files: sizes and inputs in `MODEL_spec.py`, the maths in `MODEL_torch.py` and `MODEL_jax.py`.
+Arrays have the names that `wmc show FILE --params` prints, unless the model's `exported` maps them.
 Linear layers: weight [out, in], y = x @ weight.T + bias.
 """
 import importlib
@@ -13,8 +13,9 @@ GAMMA, LAM = 0.99, 0.95
 LR, BETA1, BETA2, ADAM_EPS, CLIP, TAU = 1e-4, 0.9, 0.999, 1e-8, 10.0, 0.01
 VAR_EPS = 1e-6
 
-# Models that have peers: their files, and the states of a channel of the memory where those vary.
-MODELS = {"HamWorld": ("hamworld", ()), "HamWorldS6": ("hamworld_s6", (16,)), "HamWorldLiteral": ("hamworld_s6", (128,))}
+# Models with peers: the start of their files' names, and the number of states of a memory channel if it varies.
+MODELS = {"HamWorld": ("hamworld", ()), "HamWorldS6": ("hamworld_s6", (16,)),
+          "HamWorldLiteral": ("hamworld_s6", (128,))}
 CASES = ("plan", "train", "scan", "scanback", "hgrad", "elite", "sgemm")
 
 
@@ -27,7 +28,7 @@ def parse(case):
 
 
 def load(model, part):
-    """A file of a model, PART of spec, torch, jax, and what its functions `params`, `batch` and `decision` take."""
+    """A file of a model (part: spec, torch or jax), and what its spec's `params`, `batch` and `decision` take."""
     if model not in MODELS:
         raise SystemExit(f"there are no peers of {model}, only of {', '.join(MODELS)}")
     file, sizes = MODELS[model]
@@ -52,7 +53,8 @@ def scan(steps):
     """The backward case differentiates by the decay rates and by a gain for every channel of every input."""
     r = random(3)
     d = {"param.rate": -np.exp(np.log(np.arange(1, STATES + 1))[None] + 0.1 * r.standard_normal((CHANNELS, STATES))),
-         "data.dt": r.uniform(1e-3, 1e-1, (BATCH, steps, CHANNELS)), "data.v": r.standard_normal((BATCH, steps, CHANNELS)),
+         "data.dt": r.uniform(1e-3, 1e-1, (BATCH, steps, CHANNELS)),
+         "data.v": r.standard_normal((BATCH, steps, CHANNELS)),
          "data.b": r.standard_normal((BATCH, steps, STATES)), "data.c": r.standard_normal((BATCH, steps, STATES))}
     gains = {f"param.{k}_gain": np.ones(n) for k, n in dict(dt=CHANNELS, v=CHANNELS, b=STATES, c=STATES).items()}
     return singles({**d, **gains})

@@ -1,7 +1,7 @@
 """One peer on one case, as a worker: `worker.py CASE VARIANT [--model NAME]`.
 
-Prints one JSON line when ready (seconds of the first call, the first numbers of what it computed), then answers every
-number n on standard input with one JSON line of n times in ms. CASE: plan, train, scan8, scanback8, hgrad, elite, sgemm.
+Prints one JSON line when ready (seconds of the first call, the first numbers of the result), then answers every number
+n on standard input with one JSON line of n times in ms. CASE: plan, train, scan8, scanback8, hgrad, elite, sgemm.
 VARIANT: torch, torch-autograd, compile, compile-cppwrap, jax, jax-auto, jax-scan.
 """
 import argparse
