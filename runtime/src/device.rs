@@ -58,12 +58,12 @@ impl Wanted {
     }
 }
 
-/// Whether an artefact was compiled for a device; else what it was compiled for.
-pub(crate) fn compiled_for(about: &About, device: Device) -> Result<(), String> {
+/// Whether an artefact was compiled for a device; else what it was compiled for, and the target that it lacks.
+pub(crate) fn compiled_for(about: &About, device: Device) -> Result<(), (String, &'static str)> {
     let kind = |target: &str| target.split(':').next() == Some(device.kind());
     if about.targets.iter().any(|target| kind(target)) {
         return Ok(());
     }
     let (targets, wanted) = (about.targets.join(", "), if device.kind() == "cuda" { "cuda:sm_86" } else { device.kind() });
-    Err(format!("it was compiled for {targets} and is to run on {device}: compile it with `--target {wanted}` as well"))
+    Err((format!("it was compiled for {targets} and is to run on {device}"), wanted))
 }

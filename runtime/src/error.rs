@@ -27,7 +27,7 @@ pub enum Error {
         "the data has a field `{field}`, which no task gives: tasks give obs, r, discount, first, terminal and take the action"
     )]
     Field { field: String },
-    #[error("the size of {0} is not known: bind it with `--task` or `--dim`")]
+    #[error("the size of {0} is not known")]
     Unbound(String),
     #[error("{0}")]
     Unsupported(String),
@@ -36,7 +36,7 @@ pub enum Error {
     /// Something that a folder of a run may lack.
     #[error("{0}")]
     NotHere(String),
-    #[error("the model lists no tasks: give one with `--task`")]
+    #[error("the model lists no tasks, and none is given")]
     NoTask,
     #[error("there is no task `{name}` in the model; there are {known}")]
     UnknownTask { name: String, known: String },
@@ -66,11 +66,16 @@ pub enum Error {
     Untold,
     #[error("{}: {reason}", path.display())]
     File { path: PathBuf, reason: String },
+    /// An artefact cannot do what it is to do; the target that it would have to be compiled for, if that is why.
+    #[error("{}: {reason}", path.display())]
+    Compiled { path: PathBuf, reason: String, target: Option<&'static str> },
     /// A file or folder of a run is not what this program wrote.
     #[error("{}: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
     #[error("`{}` is no run: {reason}", path.display())]
     NoRun { path: PathBuf, reason: String },
+    #[error("{}: it was exported: it has no replay and no state of an optimiser, so its training cannot go on", path.display())]
+    Exported { path: PathBuf },
     #[error("`{}` is being trained by another process", path.display())]
     Busy { path: PathBuf },
     #[error("no checkpoint of `{}` can be used:\n{reasons}", path.display())]

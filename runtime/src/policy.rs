@@ -36,13 +36,13 @@ impl Policy {
     pub fn load(artefact: &Path, checkpoint: &Path, seed: u64, compute: Compute) -> Result<Policy, Error> {
         let bytes = std::fs::read(artefact).map_err(|e| Error::file(artefact, e))?;
         let refused = |reason: &dyn std::fmt::Display| Error::file(artefact, reason);
+        let other = |reason, target| Error::Compiled { path: artefact.to_path_buf(), reason, target };
         let compiled = Artefact::read(&bytes).map_err(|e| refused(&e))?;
         if let Some(batch) = compiled.about.batch.filter(|b| *b != 1) {
-            return Err(refused(&format!("it was compiled for {batch} environments at once: compile it without `--batch`")));
+            return Err(other(format!("it was compiled for {batch} environments at once, and a policy acts in one"), None));
         }
-        device::compiled_for(&compiled.about, compute.device).map_err(|reason| refused(&reason))?;
-        let plan =
-            compiled.entry(Entry::Plan).ok_or_else(|| refused(&"it has no entry point `plan`: compile it without `--entry`"))?;
+        device::compiled_for(&compiled.about, compute.device).map_err(|(reason, target)| other(reason, Some(target)))?;
+        let plan = compiled.entry(Entry::Plan).ok_or_else(|| other("it has no entry point `plan`".into(), None))?;
         let model = &compiled.model;
         let (manifest, snapshot) = checkpoint::read(&checkpoint::named(checkpoint)?, &compiled.about.fingerprint)?;
         let state = acting(model, &snapshot.learnt)?;

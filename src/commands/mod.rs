@@ -156,6 +156,10 @@ pub(crate) fn help_for(error: &runtime::Error, sources: &Sources) -> String {
         Error::Damaged { .. } => {
             "checkpoints that are whole are as they were: `wmc train --resume RUN` uses the newest of them".into()
         }
+        Error::Unbound(_) => "bind it with `--task` or `--dim`".into(),
+        Error::NoTask => "give one with `--task`".into(),
+        Error::Exported { .. } => "`wmc train MODEL --from` starts another one with its parameters".into(),
+        Error::NoWorld { .. } => "only the program that trained in it can make this world; `wmc plan` needs none".into(),
         Error::File { .. } => "check the path, its permissions and the free space; what was saved before is as it was".into(),
         Error::Task(TaskError::NotFinite { .. }) => "the task is at fault; the last checkpoint is as it was".into(),
         Error::Task(TaskError::Diverged { .. }) => {

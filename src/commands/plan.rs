@@ -185,6 +185,10 @@ fn of_file(params: &Path, arguments: &Plan, out: &mut Output) -> Option<Policy> 
 fn compiled(artefact: &Path, arguments: &Plan, out: &mut Output) -> Option<Policy> {
     let compute = Compute { device: arguments.place.choose(out)?, ..Compute::default() };
     let policy = Policy::load(artefact, &arguments.run, arguments.seed, compute);
-    let help = "give what `wmc compile` wrote for the text, task and sizes of the run, and a folder of its `checkpoints`";
-    policy.map_err(|error| out.error(&error.to_string(), help)).ok()
+    let help = |error: &Error| match error {
+        Error::Compiled { target: Some(target), .. } => format!("compile it with `--target {target}` as well"),
+        Error::Compiled { .. } => "compile it without `--batch` and `--entry`".to_string(),
+        _ => "give what `wmc compile` wrote for the text, task and sizes of the run, and a folder of its `checkpoints`".into(),
+    };
+    policy.map_err(|error| out.error(&error.to_string(), &help(&error))).ok()
 }

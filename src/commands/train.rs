@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dsl::hir::Model;
+use dsl::source::Sources;
 use runtime::Error;
 use runtime::checkpoint;
-use runtime::disk;
 use runtime::program::Compute;
 use runtime::run::{Identity, Run, Texts};
 use runtime::tasks::mujoco::described;
 use runtime::tasks::suite;
-use runtime::train::{Config, Trainer, sizes_of, task_of};
+use runtime::train::{Config, sizes_of, task_of};
 
 use crate::cli::{Sizes, Train};
 use crate::commands::{help_for, one_model, open_run};
 use crate::files;
 use crate::output::{Exit, Output};
-use crate::train::journal::{Journal, Resumed};
 use crate::train::start;
+use crate::train::training::{Note, Options, Training};
 use crate::train::view::{View, Voice};
 use crate::weights::{self, Source, Weights};
 
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Train, out: &mut Output) -> Exit {
     let runs = match prepare(file, arguments, compute, out) {
         Some(Ok(runs)) => runs,
         Some(Err(error)) => {
-            out.error(&error.to_string(), "see `wmc help train`");
+            out.error(&error.to_string(), &help_for(&error, &Sources::default()));
             return Exit::Bad;
         }
         None => return Exit::Bad,
@@ -168,9 +168,9 @@ fn texts(file: &Path, arguments: &Train, sizes: &Sizes) -> Option<Texts> {
 }
 
 /// Trains a run from where it is to its end.
-fn follow(mut run: Run, arguments: &Train, compute: Compute, stop: &AtomicBool, out: &mut Output) -> Exit {
+fn follow(run: Run, arguments: &Train, compute: Compute, stop: &AtomicBool, out: &mut Output) -> Exit {
     let sources = run.sources.clone();
-    match train(&mut run, arguments, compute, stop, out) {
+    match train(run, arguments, compute, stop, out) {
         Ok(true) => Exit::Fine,
         Ok(false) => Exit::Stopped,
         Err(error) => {
@@ -181,82 +181,51 @@ fn follow(mut run: Run, arguments: &Train, compute: Compute, stop: &AtomicBool, 
 }
 
 /// Whether it came to its end, or as far as was asked for.
-fn train(run: &mut Run, arguments: &Train, compute: Compute, stop: &AtomicBool, out: &mut Output) -> Result<bool, Error> {
+fn train(run: Run, arguments: &Train, compute: Compute, stop: &AtomicBool, out: &mut Output) -> Result<bool, Error> {
     let voice = match (arguments.quiet, arguments.json) {
         (true, _) => Voice::Quiet,
         (_, true) => Voice::Json,
         _ => Voice::People,
     };
-    let _held = run.hold()?;
-    run.config.compute = compute;
-    let said = run.identity.set.clone();
-    for (name, value) in &arguments.set {
-        let change = if said.contains(&(name.clone(), value.clone())) { None } else { Some(run.config.set(name, value)?) };
-        if let (Some(change), true) = (change, voice == Voice::People) {
-            out.tell(format!("{}: {} instead of {}\n", change.name, change.to, change.from));
+    let options = Options {
+        resume: arguments.resume.is_some(),
+        compute,
+        set: arguments.set.clone(),
+        save_every: arguments.save_every,
+        keep: arguments.keep.map_or(checkpoint::KEEP, usize::from),
+        start: start::now(compute),
+    };
+    let (mut training, notes) = Training::open(run, options)?;
+    for note in notes {
+        match note {
+            Note::Warning(warning) => out.tell(format!("warning: {warning}\n")),
+            _ if voice != Voice::People => {}
+            Note::Changed(change) => out.tell(format!("{}: {} instead of {}\n", change.name, change.to, change.from)),
+            Note::Resumed(step, place) => out.tell(format!("going on from step {step} ({})\n", place.display())),
         }
     }
-    run.start(start::now(compute), &arguments.set)?;
-    disk::discard_drafts(&run.checkpoints());
-    disk::discard_drafts(&run.folder);
-    let mut trainer = Trainer::new(run.config.clone())?;
-    let mut from = Resumed::default();
-    if arguments.resume.is_some() {
-        match run.newest() {
-            Ok((_, manifest, ..)) if manifest.exported => {
-                let told = "it was exported: it has no replay and no state of an optimiser, so its training cannot go on; \
-                            `wmc train MODEL --from` starts another one with its parameters";
-                return Err(Error::Damaged { path: run.folder.clone(), reason: told.into() });
-            }
-            Ok((place, manifest, snapshot, unused)) => {
-                unused.iter().for_each(|reason| out.tell(format!("warning: {reason}\n")));
-                if manifest.instruction_set != trainer.computes_with() {
-                    let (was, is) = (&manifest.instruction_set, trainer.computes_with());
-                    out.tell(format!("warning: it was trained with {was} and goes on with {is}: other bits\n"));
-                }
-                trainer.restore(&snapshot)?;
-                checkpoint::note_best(&run.checkpoints(), &snapshot.counters)?;
-                from =
-                    Resumed { log: manifest.log, counters: manifest.counters, seconds: manifest.seconds, means: manifest.means };
-                if voice == Voice::People {
-                    out.tell(format!("going on from step {} ({})\n", trainer.step(), place.display()));
-                }
-            }
-            // One that started with parameters of a file has lost them.
-            Err(error) if checkpoint::list(&run.checkpoints()).is_empty() && run.identity.from.is_none() => {
-                out.tell(format!("warning: {error}; starting anew\n"));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    let save_every = arguments.save_every.unwrap_or(run.config.train.eval_every).max(1);
-    let mut journal = Journal::open(run, &from, save_every, arguments.keep.map_or(checkpoint::KEEP, usize::from))?;
-    journal.warnings().iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
-    if let Some(weights) = weights(&run.config.model, run.config.seed, arguments).map_err(Error::Misfit)? {
+    let config = training.trainer.config();
+    if let Some(weights) = weights(&config.model, config.seed, arguments).map_err(Error::Misfit)? {
         if voice == Voice::People {
             weights.notes.iter().for_each(|note| out.tell(format!("note: {note}\n")));
         }
-        trainer.start(&weights.state)?;
-        // From here on the run resumes without the file.
-        journal.save(&mut trainer)?;
+        training.start(&weights.state)?;
     }
+    let folder = training.run.folder.display().to_string();
     let until = arguments.until.unwrap_or(u64::MAX);
-    let view = View::new(voice, run.config.train.steps.min(until), trainer.step());
-    let first_step = trainer.step();
-    while !trainer.done() && trainer.step() < until && !stop.load(Ordering::Relaxed) {
-        let report = trainer.advance()?;
-        let episode = report.episode;
-        for line in journal.decided(&mut trainer, report)? {
-            view.line(&line, out);
-        }
-        journal.warnings().iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
-        view.step(&trainer, episode);
+    let first_step = training.trainer.step();
+    let view = View::new(voice, training.trainer.config().train.steps.min(until), first_step);
+    while !training.trainer.done() && training.trainer.step() < until && !stop.load(Ordering::Relaxed) {
+        let (report, lines) = training.advance()?;
+        lines.iter().for_each(|line| view.line(line, out));
+        training.journal.warnings().iter().for_each(|warning| out.tell(format!("warning: {warning}\n")));
+        view.step(&training.trainer, report.episode);
     }
-    if !trainer.done() {
-        journal.save(&mut trainer)?;
-        let told = format!("stopped at step {}; `wmc train --resume {}` goes on", trainer.step(), run.folder.display());
+    if !training.trainer.done() {
+        training.save()?;
+        let told = format!("stopped at step {}; `wmc train --resume {folder}` goes on", training.trainer.step());
         view.notice(&told, out);
     }
-    view.end(&trainer, first_step, &run.folder.display().to_string(), journal.spent(), out);
-    Ok(trainer.done() || trainer.step() >= until)
+    view.end(&training.trainer, first_step, &folder, training.journal.spent(), out);
+    Ok(training.trainer.done() || training.trainer.step() >= until)
 }

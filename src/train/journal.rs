@@ -1,5 +1,6 @@
 //! Writes the folder of a training: lines of the log, a learning curve, checkpoints.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use runtime::Error;
@@ -25,8 +26,12 @@ pub(crate) struct Resumed {
     pub(crate) means: Means,
 }
 
-pub(crate) struct Journal<'r> {
-    run: &'r Run,
+#[derive(Debug)]
+pub(crate) struct Journal {
+    folder: PathBuf,
+    /// What the curve is called.
+    name: String,
+    fingerprint: String,
     records: Records,
     means: Means,
     save_every: u64,
@@ -38,14 +43,16 @@ pub(crate) struct Journal<'r> {
     warnings: Vec<String>,
 }
 
-impl<'r> Journal<'r> {
+impl Journal {
     /// Goes on with the log from where a checkpoint left it.
-    pub(crate) fn open(run: &'r Run, from: &Resumed, save_every: u64, keep: usize) -> Result<Journal<'r>, Error> {
+    pub(crate) fn open(run: &Run, from: &Resumed, save_every: u64, keep: usize) -> Result<Journal, Error> {
         let (records, warning) = Records::open(&run.folder, from.log, &from.counters)?;
         let (started, spent) = (Instant::now(), Duration::ZERO);
         let warnings = warning.into_iter().collect();
         let (means, before) = (from.means.clone(), from.seconds);
-        Ok(Journal { run, records, means, save_every, keep, started, before, spent, warnings })
+        let name = format!("{} on {}", run.identity.model, run.identity.task);
+        let (folder, fingerprint) = (run.folder.clone(), run.fingerprint.clone());
+        Ok(Journal { folder, name, fingerprint, records, means, save_every, keep, started, before, spent, warnings })
     }
 
     /// Seconds of training, over all resumptions.
@@ -97,24 +104,23 @@ impl<'r> Journal<'r> {
     }
 
     fn curve(&self, trainer: &Trainer) -> Result<(), Error> {
-        let path = self.run.folder.join("curve.svg");
+        let path = self.folder.join("curve.svg");
         let points = trainer.evaluations().iter().map(|e| (e.step as f64, e.mean())).collect();
-        let name = format!("{} on {}", self.run.identity.model, self.run.identity.task);
-        disk::replace(&path, draw(LEARNING, &[Curve::of(name, &[points])]).as_bytes())
+        disk::replace(&path, draw(LEARNING, &[Curve::of(self.name.clone(), &[points])]).as_bytes())
     }
 
     /// Writes a checkpoint.
     pub(crate) fn save(&mut self, trainer: &mut Trainer) -> Result<(), Error> {
         let snapshot = trainer.save()?;
         if !self.records.is_there() {
-            let (records, warning) = Records::open(&self.run.folder, u64::MAX, &snapshot.counters)?;
+            let (records, warning) = Records::open(&self.folder, u64::MAX, &snapshot.counters)?;
             self.records = records;
             self.warnings.extend(warning);
         }
         let log = self.records.flush()?;
-        let mut manifest = checkpoint::manifest(&snapshot, &self.run.fingerprint, trainer.computes_with(), log);
+        let mut manifest = checkpoint::manifest(&snapshot, &self.fingerprint, trainer.computes_with(), log);
         manifest.seconds = self.seconds();
         manifest.means = self.means.clone();
-        checkpoint::write(&self.run.checkpoints(), &manifest, &snapshot, self.keep).map(|_| ())
+        checkpoint::write(&self.folder.join("checkpoints"), &manifest, &snapshot, self.keep).map(|_| ())
     }
 }

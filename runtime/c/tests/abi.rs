@@ -63,6 +63,16 @@ fn actions(output: std::process::Output) -> Vec<f64> {
     String::from_utf8(output.stdout).unwrap().lines().map(|l| l.parse().unwrap()).collect()
 }
 
+/// A program in C with the library.
+fn built(source: &Path, library: &Path, folder: &Path) -> PathBuf {
+    let program = folder.join("program");
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Werror", "-I"]).arg(here().join("include")).arg(source).arg(library);
+    let output = cc.arg("-o").arg(&program).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
 /// None, said aloud, where the machine has no such program.
 fn has(program: &str) -> Option<()> {
     let found = Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
@@ -109,12 +119,12 @@ fn same_from(run: &Run, folder: &Path, rewarded: bool) {
         assert_eq!(actions(output), wanted);
     }
     if has("cc").is_some() {
-        let program = folder.join("plan");
-        let mut cc = Command::new("cc");
-        cc.arg("-Wall").arg("-Werror").arg("-I").arg(here().join("include")).arg(here().join("tests/plan.c")).arg(&library);
-        let output = cc.arg("-o").arg(&program).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let search = library.parent().unwrap();
+        let example = built(&here().join("../../examples/plan.c"), &library, folder);
+        let mut command = Command::new(&example);
+        command.arg(&run.folder).args(seen.map(|x| x.to_string())).env("LD_LIBRARY_PATH", search);
+        assert_eq!(actions(command.output().unwrap()), wanted[..1]);
+        let program = built(&here().join("tests/plan.c"), &library, folder);
         let output = Command::new(&program).arg(&run.folder).env("LD_LIBRARY_PATH", search).output().unwrap();
         assert_eq!(actions(output), wanted);
         // The same from a folder whose name is no UTF-8.
