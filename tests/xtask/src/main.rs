@@ -35,6 +35,7 @@ const CHECKS: &[Check] = &[
     Check { name: "tutorial", shows: "the pages for newcomers, from a clone to trained models, the build included, in 15 minutes", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "docs", "from_a_clone", "--", "--ignored", "--nocapture"] },
     Check { name: "deny", shows: "licences, sources and advisories of all dependencies (needs cargo-deny)", command: &["cargo", "deny", "check"] },
     Check { name: "machete", shows: "no dependency is unused (needs cargo-machete)", command: &["cargo", "machete"] },
+    Check { name: "package", shows: "every crate builds from its package, unpacked", command: &["cargo", "package", "--workspace", "--allow-dirty"] },
     Check { name: "bench", shows: "the tables of docs/measurements/performance.md", command: &["cargo", "bench", "--bench", "kernels"] },
     Check { name: "loop", shows: "environment, replay and records take less than 10 % of a decision at paper size", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "bench", "a_loop_at_paper_size", "--", "--ignored", "--nocapture"] },
     Check { name: "memory", shows: "a run at paper size stays below 1 GiB and does not grow once the replay is full", command: &["cargo", "test", "--release", "-p", "wmc", "--test", "bench", "memory_at_paper_size", "--", "--ignored", "--nocapture"] },
