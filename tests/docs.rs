@@ -52,6 +52,24 @@ fn commands_print_what_stands_below_them() {
     assert!(ran > 15, "{ran} commands");
 }
 
+/// Blocks of TOML and JSON can be read.
+#[test]
+fn data_has_its_form() {
+    let mut read = 0;
+    for (path, text) in documents() {
+        for fence in fences(&text).unwrap() {
+            let wrong = match fence.kind {
+                Kind::Toml => toml::from_str::<toml::Table>(&fence.text).err().map(|e| e.to_string()),
+                Kind::Json => serde_json::from_str::<serde_json::Value>(&fence.text).err().map(|e| e.to_string()),
+                _ => continue,
+            };
+            assert_eq!(wrong, None, "{path}:{}", fence.line);
+            read += 1;
+        }
+    }
+    assert!(read >= 4);
+}
+
 /// A newcomer trains, plots, evaluates and plans. The trainings are short here, and each still learns or at least ends.
 #[test]
 fn pages_for_newcomers_train_models() {

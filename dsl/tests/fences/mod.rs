@@ -14,17 +14,28 @@ pub(crate) struct Fence {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// ```` ```wm ````, ```` ```wm E0203 ````: a complete file, which gives these codes and no others.
-    File { codes: Vec<String> },
+    File {
+        codes: Vec<String>,
+    },
     /// ```` ```wm base ````: the model that fragments stand in.
     Base,
     /// ```` ```wm fragment E0203 ````: members of a model that extends the base.
-    Fragment { codes: Vec<String> },
+    Fragment {
+        codes: Vec<String>,
+    },
     /// ```` ```wm docs/tutorial/swing.wm ````: lines of a file, one after the other.
-    Excerpt { path: String },
+    Excerpt {
+        path: String,
+    },
+    /// ```` ```toml ````, ```` ```json ````: a document of that form.
+    Toml,
+    Json,
     /// ```` ```sh ````: commands, a line each.
     Commands,
     /// ```` ```text ````: the output of the block before.
-    Output { extent: Extent },
+    Output {
+        extent: Extent,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +55,8 @@ impl Kind {
             bad.map_or_else(|| Ok(words.iter().map(ToString::to_string).collect()), |w| Err(format!("`{w}` is no code")))
         };
         match words.as_slice() {
+            ["toml"] => Ok(Kind::Toml),
+            ["json"] => Ok(Kind::Json),
             ["sh"] => Ok(Kind::Commands),
             ["text"] => Ok(Kind::Output { extent: Extent::Whole }),
             ["text", "head"] => Ok(Kind::Output { extent: Extent::Head }),
@@ -102,7 +115,10 @@ pub(crate) fn documents() -> Vec<(&'static str, String)> {
         "docs/start/coming-from.md",
         LANGUAGE,
         "docs/guide/library.md",
+        "docs/guide/worlds.md",
+        "docs/guide/training.md",
         "docs/guide/diagnose.md",
+        "docs/guide/experiments.md",
         "docs/embed/rust.md",
         "docs/internals/architecture.md",
     ]
