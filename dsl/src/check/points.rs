@@ -199,7 +199,7 @@ impl Ctx<'_> {
     /// Whether samples may differ in a value. Equations are followed; one that is being read right now may.
     fn by_sample(&mut self, e: ExprId) -> bool {
         let system = self.place.site.system;
-        let (mut seen, mut families) = (HashSet::new(), HashSet::new());
+        let (mut seen, mut leaves) = (HashSet::new(), HashSet::new());
         let mut open = vec![e];
         while let Some(e) = open.pop() {
             if !seen.insert(e) {
@@ -208,24 +208,24 @@ impl Ctx<'_> {
             if !self.spend_work(1, self.draft.table.nodes[e.0 as usize].span) {
                 return true;
             }
-            match self.draft.table.op(e) {
+            match *self.draft.table.op(e) {
                 Op::Input { .. } | Op::Draw(_) | Op::Carry(_) | Op::Hole(_) | Op::Outer { .. } => return true,
                 Op::Fold { batch: true, .. } | Op::Collect { batch: true, .. } => {}
-                Op::Read { family, .. } => {
+                // A field by itself: the others may differ where it does not.
+                Op::Read { family, leaf, .. } => {
                     let id = family.0 as usize;
                     let build = &self.systems[system].families[id];
                     if build.record || build.is_busy() {
                         return true;
                     }
-                    if families.insert(id) {
+                    if leaves.insert((id, leaf)) {
                         self.elaborate_family(system, id);
                         let build = &self.systems[system];
-                        for def in &build.families[id].defs {
-                            open.extend(&build.defs[def.0 as usize].values);
-                        }
+                        let defs = build.families[id].defs.iter().map(|def| &build.defs[def.0 as usize].values);
+                        open.extend(defs.filter_map(|values| values.get(leaf)));
                     }
                 }
-                op => op.operands(|x| open.push(x)),
+                ref op => op.operands(|x| open.push(x)),
             }
         }
         false

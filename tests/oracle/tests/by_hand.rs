@@ -357,6 +357,13 @@ fn a_sum_over_samples_of_what_is_the_same_for_all_is_refused() {
         "fn f() { let d = ones([Q])  return grad(sum(energy(d, d), over = B), d) }
          g[t] = f() * r[t]
          loss w 1.0 = sq(g[t])",
+        // One field of a record, whose others differ.
+        "s[t] = z[t] { q = 1, p = 0 }
+         g[t] = grad(sum(energy(s[t].q, s[t].p), over = B), s[t])
+         loss w 1.0 = sq(g[t].q)",
+        "s[t] = z[t] { p = 1 }
+         g[t] = grad(mean(s[t].p, over = B)[1], s[t].p)
+         loss w 1.0 = sq(g[t] + z[t].q)",
     ] {
         refused(&model("", members, STILL), "E0406");
     }
