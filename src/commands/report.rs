@@ -47,7 +47,7 @@ fn html(results: &[Results], place: &Path, folder: Option<&Path>, out: &mut Outp
 fn repository(results: &[Results], place: &Path, out: &mut Output) -> Result<(), String> {
     let folder = place.with_extension("");
     std::fs::create_dir_all(&folder).map_err(|e| format!("cannot make `{}`: {e}", folder.display()))?;
-    let (page, figures) = markdown::page(results, &folder);
+    let (page, figures) = markdown::page(results, place);
     for figure in &figures {
         put(&folder.join(format!("{}.svg", figure.name.replace(['/', ':'], "_"))), &figure.svg)?;
     }

@@ -11,11 +11,12 @@ use crate::experiment::file::plain;
 /// Where tables stand among what people have to say.
 const HERE: &str = "<!-- tables -->";
 
-/// The page and its figures. `folder` is where these go, by its name as the page says it, and where those of earlier reports are.
+/// The page at `place` and its figures, which go into the folder beside it, named after the page.
 ///
-/// What people have to say is the `account.md` of the folder: what stands before its line `<!-- tables -->` comes first, the rest behind
-/// the tables.
-pub(crate) fn page(all: &[Results], folder: &Path) -> (String, Vec<Figure>) {
+/// What people have to say is the `account.md` of the folder: what stands before its line `<!-- tables -->` comes first,
+/// the rest behind the tables.
+pub(crate) fn page(all: &[Results], place: &Path) -> (String, Vec<Figure>) {
+    let folder = &place.with_extension("");
     let beside = folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let mut figures: Vec<Figure> = Vec::new();
     let mut text = "# Results\n\n".to_string();
@@ -34,12 +35,10 @@ pub(crate) fn page(all: &[Results], folder: &Path) -> (String, Vec<Figure>) {
         let _ = writeln!(text, "{}{until}    # {}: {} of {} decisions{of}", run.command, run.method, run.steps(), run.of);
     }
     text += "```\n\n";
-    let _ = writeln!(
-        text,
-        "`wmc report RUNS.. --markdown docs/results.md` writes this page. From what it keeps it is written again by"
-    );
-    let _ = writeln!(text, "`wmc report docs/{beside}/results.json --markdown docs/results.md`.");
-    let _ = writeln!(text, "[experiments.md](experiments.md) says what the figures are.");
+    let place = place.display();
+    let kept = folder.join("results.json");
+    let _ = writeln!(text, "`wmc report RUNS.. --markdown {place}` writes this page. To write it again from what it keeps:");
+    let _ = writeln!(text, "`wmc report {} --markdown {place}`.", kept.display());
     (text, figures)
 }
 
