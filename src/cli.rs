@@ -293,7 +293,7 @@ pub(crate) struct Compile {
     #[arg(short = 'o', long, value_name = "DIR", default_value = ".")]
     pub(crate) out: PathBuf,
 
-    /// Print the program after this pass and write nothing: `lower` is the first, `simplify` is all of them until nothing changes,
+    /// Print the program after this pass and write nothing: `lower` is the first, `simplify` and `prepare` are lists of them,
     /// `counts` counts its operations, `kernels` is what runs
     #[arg(long, value_name = "PASS", conflicts_with_all = ["emit", "out", "target"])]
     pub(crate) dump: Option<String>,

@@ -366,7 +366,8 @@ fn dumps_are_programs() {
         compiler::ir::verify::verify(&program).unwrap_or_else(|e| panic!("{entry}: {e}"));
         assert!(entry == "init" || ran.out.contains("leapfrog.wm:"), "places in the text");
     }
-    for (pass, _) in compiler::simplify::PASSES {
+    let target = compiler::backend::cpu::TARGET;
+    for pass in compiler::prepare::names(&target, compiler::kernel::fuse::Level::Mega).into_iter().chain(["prepare"]) {
         let ran = wmc(&["compile", LEAPFROG, "--task", "cartpole-swingup", "--entry", "train_step", "--dump", pass]);
         assert_eq!(ran.code, 0, "{}", ran.err);
         let program = compiler::ir::text::parse(&ran.out).unwrap_or_else(|e| panic!("{pass}: {e}"));

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::backend::cpu::{self, Instance};
 use wmc_compiler::kernel::fuse::{Level, fuse};
 use wmc_compiler::lower::{Entry, Options, lower};
 use wmc_compiler::run::{Call, Tensor, Tensors, arrays};
@@ -31,11 +31,11 @@ fn main() {
     let checked = dsl::check(&args[1], &text, &Folder(path.parent().unwrap().to_path_buf()), &options);
     let model = &checked.models[0];
     let t1 = t.elapsed();
-    let mut program = lower(model, entry, Options { batch: Some(batch), ..Options::default() }).unwrap();
+    let program = lower(model, entry, Options { batch: Some(batch), ..Options::default() }).unwrap();
     let t2 = t.elapsed();
-    simplify(&mut program);
+    let program = simplify(program);
     let t3 = t.elapsed();
-    let kernels = fuse(&program, level).unwrap();
+    let kernels = fuse(&program, &cpu::TARGET, level).unwrap();
     let t4 = t.elapsed();
     if let Some(out) = args.get(6) {
         std::fs::write(out, wmc_compiler::kernel::text::print(&kernels)).unwrap();

@@ -27,6 +27,7 @@ use crate::kernel::{self, text};
 use crate::lower::{Entry, LowerError, Options, lower};
 use crate::memory;
 use crate::simplify::simplify;
+use crate::stage::Simplified;
 
 /// The format that is written; others are refused.
 pub const FORMAT: u32 = 1;
@@ -124,18 +125,17 @@ fn passed_on(graph: &Graph) -> Graph {
 impl EntryPoint {
     /// Compiles an entry point of a model.
     pub fn compile(model: &Model, entry: Entry, batch: Option<usize>, level: Level) -> Result<EntryPoint, CompileError> {
-        let mut graph = lower(model, entry, Options { batch, ..Options::default() })?;
-        simplify(&mut graph);
-        EntryPoint::of(graph, level)
+        EntryPoint::of(simplify(lower(model, entry, Options { batch, ..Options::default() })?), level)
     }
 
-    /// Compiles a graph program that is as simple as it gets.
-    pub fn of(mut graph: ir::Program, level: Level) -> Result<EntryPoint, CompileError> {
-        let kernels = fuse(&graph, level)?;
+    /// Compiles a graph program. Its kernels are the processor's; text for devices is made of them.
+    pub fn of(program: Simplified, level: Level) -> Result<EntryPoint, CompileError> {
+        let kernels = fuse(&program, &cpu::TARGET, level)?;
         // What does not fit into memory is described, and refused wherever it would run.
         if cpu::needs(&kernels, 1).bytes() <= memory::limit() {
             verify(&kernels)?;
         }
+        let mut graph = program.into_program();
         let operations = graph.counts().values().sum();
         graph.graph = passed_on(&graph.graph);
         Ok(EntryPoint { interface: graph, operations, kernels, emitted: Vec::new() })

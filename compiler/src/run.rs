@@ -19,6 +19,8 @@ use crate::ir::{Program, Role};
 use crate::kernel::fuse::FuseError;
 use crate::lower::{self, Entry, LowerError, Options};
 use crate::memory::{self, TooLarge};
+use crate::simplify::simplify;
+use crate::stage::Simplified;
 
 /// An array with a shape, in double precision whatever it was stored as.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -126,14 +128,11 @@ impl CallError {
 }
 
 /// Lowers an entry point for the sizes of the given data.
-pub fn program(model: &Model, call: &Call, given: &Tensors) -> Result<Program, CallError> {
+pub fn program(model: &Model, call: &Call, given: &Tensors) -> Result<Simplified, CallError> {
     let batch = call.batch.or_else(|| batch_of(model, given));
     let values = given.keys().filter_map(|n| n.strip_prefix("value.")).map(str::to_string).collect();
-    let mut program = lower::lower(model, call.entry, Options { batch, observe: call.observe, given: values })?;
-    if call.simplify {
-        crate::simplify::simplify(&mut program);
-    }
-    Ok(program)
+    let lowered = lower::lower(model, call.entry, Options { batch, observe: call.observe, given: values })?;
+    Ok(if call.simplify { simplify(lowered) } else { Simplified::as_it_is(lowered.into_program()) })
 }
 
 /// The batch that the given data has: the first dimension of any field of it.

@@ -73,8 +73,8 @@ fn compile_time(text: &str, tries: usize) -> Duration {
     let one = || {
         let start = cpu_time();
         let model = support::inline(text, &[("O", 3), ("A", 1)]);
-        let mut program = lower(&model, Entry::TrainStep, Options::default()).expect("it has a training step");
-        simplify(&mut program);
+        let program = lower(&model, Entry::TrainStep, Options::default()).expect("it has a training step");
+        let program = simplify(program);
         EntryPoint::of(program, Level::Mega).expect("kernels");
         cpu_time() - start
     };

@@ -12,7 +12,9 @@ use dsl::hir::Model;
 use emulate::{Build, Kernel, Options as How};
 use nvrtc::{ARCHS, Text};
 use support::{made_up, models, project};
-use wmc_compiler::backend::cube::{Emitted, EmittedKernel, Limits, Numerics, Precision, Resident, Sums, Target, emit, notes};
+use wmc_compiler::backend::cube::{
+    self, Emitted, EmittedKernel, Limits, Numerics, Precision, Resident, Sums, Target, emit, notes,
+};
 use wmc_compiler::interp::{self, Clock, RunOptions};
 use wmc_compiler::ir;
 use wmc_compiler::kernel::fuse::{Level, fuse};
@@ -194,13 +196,13 @@ fn differing(model: &Model, entry: Entry, batch: usize, numerics: Numerics, watc
     let observe = entry == Entry::TrainStep;
     let what = format!("{} {}", model.name, entry.name());
     let call = Call { entry, batch: Some(batch), observe, double: true, ..Call::default() };
-    let mut program = match lower(model, entry, Options { batch: Some(batch), observe, ..Options::default() }) {
+    let program = match lower(model, entry, Options { batch: Some(batch), observe, ..Options::default() }) {
         Ok(program) => program,
         Err(LowerError::NoEntry { .. }) => return Vec::new(),
         Err(e) => panic!("{what}: {e}"),
     };
-    simplify(&mut program);
-    let kernels = fuse(&program, Level::Mega).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let program = simplify(program);
+    let kernels = fuse(&program, &cube::CUDA, Level::Mega).unwrap_or_else(|e| panic!("{what}: {e}"));
     let given: Tensors = made_up(model, &call);
     let (inputs, _) = arrays::<f64>(model, &call, &program, &given).unwrap_or_else(|e| panic!("{what}: {e}"));
     let clock = Clock { seed: 0, step: 0 };
@@ -244,9 +246,9 @@ fn differing(model: &Model, entry: Entry, batch: usize, numerics: Numerics, watc
 /// The kernels of an entry point.
 fn kernels(model: &Model, entry: Entry, batch: usize) -> Program {
     let options = Options { batch: Some(batch), ..Options::default() };
-    let mut program = lower(model, entry, options).unwrap_or_else(|e| panic!("{}: {e}", model.name));
-    simplify(&mut program);
-    fuse(&program, Level::Mega).unwrap_or_else(|e| panic!("{}: {e}", model.name))
+    let program = lower(model, entry, options).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    let program = simplify(program);
+    fuse(&program, &cube::CUDA, Level::Mega).unwrap_or_else(|e| panic!("{}: {e}", model.name))
 }
 
 /// What is emitted depends on the program and on nothing else, and a launch is a launch.

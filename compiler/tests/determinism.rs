@@ -118,11 +118,10 @@ fn lowering_twice_gives_equal_programs() {
     let models = [chance(TEXT), support::model(&support::project("models/hamworld_s6.wm"), &[("O", 5), ("A", 1)])];
     for (model, entry) in models.iter().flat_map(|m| Entry::ALL.map(|e| (m, e))) {
         let program = || lower(model, entry, Options { observe: true, ..Options::default() });
-        let (mut a, mut b) = (program(), program());
+        let (a, b) = (program(), program());
         assert_eq!(a, b, "{} {}", model.name, entry.name());
-        if let (Ok(a), Ok(b)) = (&mut a, &mut b) {
-            wmc_compiler::simplify::simplify(a);
-            wmc_compiler::simplify::simplify(b);
+        if let (Ok(a), Ok(b)) = (a, b) {
+            let [a, b] = [a, b].map(wmc_compiler::simplify::simplify);
             assert_eq!(a, b, "{} {} simplified", model.name, entry.name());
         }
     }

@@ -1,17 +1,22 @@
-//! Filetests of the simplifier: `filetests/*.ir`.
+//! Filetests of the passes: `filetests/*.ir`.
 //!
-//! A file holds cases. `test PASS: title` starts one; PASS is a pass, several passes separated by `+`, `simplify`,
-//! `strip_stops`, or one of those for kernels: `ends`, `beside`, `pull`, `spread`, `peel`, `keep`. The program before follows, then a line `===`, then the program after. `BLESS=1 cargo test --test
+//! A file holds cases. `test PASS: title` starts one; PASS is a pass of either list, several passes separated by `+`, or
+//! `simplify`. The program before follows, then a line `===`, then the program after. `BLESS=1 cargo test --test
 //! filetests` writes what the passes say into the files.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use wmc_compiler::backend::cpu::TARGET;
 use wmc_compiler::interp::Array;
 use wmc_compiler::ir::text::{parse, print};
 use wmc_compiler::ir::verify::verify;
-use wmc_compiler::ir::{AxisId, Program};
+use wmc_compiler::ir::{AxisId, Program, ValueId};
+use wmc_compiler::kernel::Target;
+use wmc_compiler::kernel::fuse::Level;
+use wmc_compiler::pass::{Context, Pass};
+use wmc_compiler::prepare::kernel_passes;
 use wmc_compiler::simplify;
 use wmc_compiler::testing::Rng;
 
@@ -54,28 +59,29 @@ fn files() -> Vec<(String, String)> {
 
 fn run(program: &mut Program, passes: &str) {
     for name in passes.split('+').map(str::trim) {
-        match simplify::PASSES.iter().find(|(pass, _)| *pass == name) {
-            Some((_, pass)) => pass(program),
-            None if name == "simplify" => simplify::simplify(program),
-            None if name == "strip_stops" => simplify::strip_stops(program),
-            None if name == "pull" => simplify::pull(program),
-            None if name == "ends" => {
-                let loops: Vec<_> = program.graph.ids().filter(|v| program.graph.node(*v).op.name() == "scan").collect();
-                simplify::ends(program, &loops);
-            }
-            None if name == "beside" => simplify::beside(program, &rows(program)),
-            None if name == "spread" => simplify::spread(program),
-            None if name == "peel" => simplify::peel(program, &rows(program), 0),
-            None if name == "keep" => simplify::keep(program, &rows(program)),
-            None => panic!("there is no pass `{name}`"),
+        if name == "simplify" {
+            *program = simplify::simplify(std::mem::take(program).into()).into_program();
+            continue;
         }
-        verify(program).unwrap_or_else(|e| panic!("after {name}: {e}\n{}", print(program, None)));
+        let pass = all_passes().into_iter().find(|pass| pass.name == name);
+        let pass = pass.unwrap_or_else(|| panic!("there is no pass `{name}`"));
+        pass.run(program, &mut context(program)).unwrap_or_else(|e| panic!("{e}\n{}", print(program, None)));
     }
 }
 
-/// Passes for loops inside of kernels keep away from rows: here, axes named `B`.
-fn rows(program: &Program) -> Vec<AxisId> {
-    (0..program.axes.len() as u32).map(AxisId).filter(|a| program.axes[a.0 as usize].name == "B").collect()
+fn all_passes() -> Vec<Pass> {
+    [simplify::SIMPLIFY, &kernel_passes(&TARGET, Level::Mega)].concat()
+}
+
+/// What passes for kernels find in a small program: rows are the axes named `B`, every loop crosses them, and all that a
+/// loop carries is too much.
+fn context(program: &Program) -> Context {
+    let rows = (0..program.axes.len() as u32).map(AxisId).filter(|a| program.axes[a.0 as usize].name == "B").collect();
+    let crossing = |program: &Program| {
+        let is_loop = |v: &ValueId| program.graph.node(*v).op.name() == "scan";
+        program.graph.ids().filter(is_loop).collect()
+    };
+    Context { rows, crossing, ..Context::new(Target { carried: 0, ..TARGET }) }
 }
 
 fn before(file: &str, case: &Case) -> Program {
@@ -113,14 +119,22 @@ fn passes_come_to_rest() {
     for (file, text) in files() {
         for case in cases(&text) {
             let mut program = before(&file, &case);
-            simplify::simplify(&mut program);
+            run(&mut program, "simplify");
             let once = print(&program, None);
-            for (name, pass) in simplify::PASSES {
-                pass(&mut program);
-                assert_eq!(print(&program, None), once, "{file}: {}: {name} changes what is simplified", case.title);
+            for pass in simplify::SIMPLIFY {
+                run(&mut program, pass.name);
+                assert_eq!(print(&program, None), once, "{file}: {}: {} changes what is simplified", case.title, pass.name);
             }
         }
     }
+}
+
+/// Every pass has a case of its own.
+#[test]
+fn every_pass_is_tested() {
+    let tested: BTreeSet<String> = files().iter().flat_map(|(_, text)| cases(text)).map(|case| case.passes).collect();
+    let untested: Vec<&str> = all_passes().iter().map(|pass| pass.name).filter(|name| !tested.contains(*name)).collect();
+    assert!(untested.is_empty(), "no case tests {untested:?}");
 }
 
 /// Every rule of the rewrite table has a case.

@@ -12,13 +12,13 @@ use dsl::hir::Model;
 use emulate::{Build, Finding, Kernel, Kind, Options as How};
 use nvrtc::{ARCHS, Arch, Figures, Text};
 use support::{made_up, models, project};
-use wmc_compiler::backend::cube::{Action, Emitted, Limits, Numerics, Resident, Target, emit};
+use wmc_compiler::backend::cube::{Action, CUDA, Emitted, Limits, Numerics, Resident, Target, WGSL, emit};
 use wmc_compiler::interp::Clock;
-use wmc_compiler::ir;
 use wmc_compiler::kernel::fuse::{Level, fuse};
 use wmc_compiler::lower::{Entry, LowerError, Options, lower};
 use wmc_compiler::run::{Call, arrays};
 use wmc_compiler::simplify::simplify;
+use wmc_compiler::stage::Simplified;
 
 const FILES: [&str; 9] =
     ["hamworld_s6", "hamworld_literal", "hamworld_light", "hamworld_mamba2", "ablations", "tdmpc2", "dreamerv3", "sac", "ppo"];
@@ -32,19 +32,17 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// The graph program of an entry point, where the model has it; one environment decides, and batches are the model's own.
-fn graph(model: &Model, entry: Entry) -> Option<ir::Program> {
+fn graph(model: &Model, entry: Entry) -> Option<Simplified> {
     match lower(model, entry, Options::default()) {
-        Ok(mut program) => {
-            simplify(&mut program);
-            Some(program)
-        }
+        Ok(program) => Some(simplify(program)),
         Err(LowerError::NoEntry { .. }) => None,
         Err(e) => panic!("{} {}: {e}", model.name, entry.name()),
     }
 }
 
-fn emitted(program: &ir::Program, target: Target, limits: &Limits) -> Emitted {
-    let kernels = fuse(program, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
+fn emitted(program: &Simplified, target: Target, limits: &Limits) -> Emitted {
+    let made_for = if target == Target::Wgsl { WGSL } else { CUDA };
+    let kernels = fuse(program, &made_for, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
     let resident = Resident { inputs: (0..program.inputs.len()).collect(), ..Resident::default() };
     emit(&kernels, target, limits, &resident).unwrap_or_else(|e| panic!("{e}"))
 }

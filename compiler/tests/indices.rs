@@ -73,7 +73,7 @@ fn one_rule_at_every_level() {
         // The interpreter of kernels.
         let graph = program(&model, &plain, &given).expect("it lowers");
         let (inputs, _) = arrays::<f64>(&model, &plain, &graph, &given).expect("they fit");
-        let fused = wmc_compiler::kernel::fuse::fuse(&graph, level).expect("it fuses");
+        let fused = wmc_compiler::kernel::fuse::fuse(&graph, &wmc_compiler::backend::cpu::TARGET, level).expect("it fuses");
         let inputs: Vec<Vec<f64>> = inputs.into_iter().map(|a| a.data).collect();
         let clock = wmc_compiler::interp::Clock { seed: 0, step: 0 };
         let outputs = slow::run(&fused, &inputs, &Default::default(), clock).expect("kernels run");

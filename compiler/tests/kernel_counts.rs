@@ -4,11 +4,13 @@ mod support;
 
 use dsl::hir::Model;
 use support::{models, of_text, project};
+use wmc_compiler::backend::cpu;
 use wmc_compiler::kernel::cost::totals;
 use wmc_compiler::kernel::fuse::{Level, fuse};
 use wmc_compiler::kernel::verify::verify;
 use wmc_compiler::lower::{Entry, LowerError, Options, lower};
 use wmc_compiler::simplify::simplify;
+use wmc_compiler::stage::Simplified;
 
 const FILES: [&str; 11] = [
     "hamworld",
@@ -25,8 +27,8 @@ const FILES: [&str; 11] = [
 ];
 
 /// What a level makes of an entry point: launches of a call, kernels of a call, kernels that depend on parameters alone.
-fn counts(program: &wmc_compiler::ir::Program, level: Level) -> String {
-    let kernels = match fuse(program, level) {
+fn counts(program: &Simplified, level: Level) -> String {
+    let kernels = match fuse(program, &cpu::TARGET, level) {
         Ok(kernels) => kernels,
         Err(error) => return error.to_string(),
     };
@@ -40,12 +42,12 @@ fn counts(program: &wmc_compiler::ir::Program, level: Level) -> String {
 fn row(model: &Model, entry: Entry) -> Option<String> {
     // One environment decides; the batch of training is the model's own.
     let batch = matches!(entry, Entry::Act | Entry::Plan).then_some(1);
-    let mut program = match lower(model, entry, Options { batch, ..Options::default() }) {
+    let program = match lower(model, entry, Options { batch, ..Options::default() }) {
         Ok(program) => program,
         Err(LowerError::NoEntry { .. }) => return None,
         Err(error) => panic!("{} {}: {error}", model.name, entry.name()),
     };
-    simplify(&mut program);
+    let program = simplify(program);
     let levels = Level::ALL.map(|level| counts(&program, level));
     Some(format!("{:16} {:10} | {}\n", model.name, entry.name(), levels.join(" | ")))
 }
@@ -75,9 +77,9 @@ fn of_all_models() {
 fn samples_that_are_compared_stay_rows() {
     let step = |text: &str| {
         let model = of_text(text, &[("O", 17), ("A", 6)]);
-        let mut program = lower(&model, Entry::TrainStep, Options::default()).unwrap();
-        simplify(&mut program);
-        let kernels = fuse(&program, Level::Mega).unwrap();
+        let program = lower(&model, Entry::TrainStep, Options::default()).unwrap();
+        let program = simplify(program);
+        let kernels = fuse(&program, &cpu::TARGET, Level::Mega).unwrap();
         totals(&kernels, &kernels.steps)
     };
     let alone = step("use hamworld_s6::HamWorldS6\nmodel Alone extends HamWorldS6 {}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use dsl::hir::Model;
 use support::{made_up, models, project};
-use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::backend::cpu::{self, Instance};
 use wmc_compiler::interp::{self, Clock, RunOptions};
 use wmc_compiler::kernel::fuse::{Level, fuse};
 use wmc_compiler::kernel::{self, verify::verify};
@@ -39,13 +39,13 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 fn differing(model: &Model, entry: Entry, batch: usize, level: Level, on_cpu: bool, observe: bool) -> Vec<String> {
     let what = format!("{} {} {}", model.name, entry.name(), level.name());
     let call = Call { entry, batch: Some(batch), observe, double: true, ..Call::default() };
-    let mut program = match lower(model, entry, Options { batch: Some(batch), observe, ..Options::default() }) {
+    let program = match lower(model, entry, Options { batch: Some(batch), observe, ..Options::default() }) {
         Ok(program) => program,
         Err(LowerError::NoEntry { .. }) => return Vec::new(),
         Err(e) => panic!("{what}: {e}"),
     };
-    simplify(&mut program);
-    let kernels = fuse(&program, level).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let program = simplify(program);
+    let kernels = fuse(&program, &cpu::TARGET, level).unwrap_or_else(|e| panic!("{what}: {e}"));
     verify(&kernels).unwrap_or_else(|e| panic!("{what}: {e}"));
     let given: Tensors = made_up(model, &call);
     let (inputs, _) = arrays::<f64>(model, &call, &program, &given).unwrap_or_else(|e| panic!("{what}: {e}"));

@@ -59,14 +59,14 @@ fn every_entry_lowers_and_holds_the_invariants() {
     for (model, entry) in folder.iter().flat_map(|m| Entry::ALL.map(|e| (m, e))) {
         let what = format!("{} {}", model.name, entry.name());
         for observe in [false, true] {
-            let mut program = match lower(model, entry, Options { observe, ..Options::default() }) {
+            let program = match lower(model, entry, Options { observe, ..Options::default() }) {
                 Ok(program) => program,
                 Err(LowerError::NoEntry { .. }) if !expected(model, entry) => continue,
                 Err(error) => panic!("{what}: {error}"),
             };
             assert!(expected(model, entry), "{what} should not be there");
             verify(&program).unwrap_or_else(|e| panic!("{what}: {e}"));
-            simplify(&mut program);
+            let program = simplify(program);
             verify(&program).unwrap_or_else(|e| panic!("{what}, simplified: {e}"));
         }
     }
@@ -79,9 +79,9 @@ fn structure() {
     let mut table = String::new();
     for model in all((17, 6)) {
         for entry in [Entry::TrainStep, Entry::Plan, Entry::Evaluate].into_iter().filter(|e| expected(&model, *e)) {
-            let mut program = lower(&model, entry, Options::default()).unwrap_or_else(|e| panic!("{e}"));
+            let program = lower(&model, entry, Options::default()).unwrap_or_else(|e| panic!("{e}"));
             let before = program.counts();
-            simplify(&mut program);
+            let program = simplify(program);
             let after = program.counts();
             let count = |what: &str| {
                 format!("{what} {:>4} -> {:<4}", before.get(what).copied().unwrap_or(0), after.get(what).copied().unwrap_or(0))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dsl::hir::Model;
 use support::orders::{DOUBLE, error, given, run};
 use support::{difference, made_up, models, of_text_in, project};
-use wmc_compiler::backend::Device;
+use wmc_compiler::backend::{Device, cpu};
 use wmc_compiler::kernel::fuse::{Level, fuse};
 use wmc_compiler::kernel::verify::verify;
 use wmc_compiler::lower::{Entry, Options, lower};
@@ -185,9 +185,9 @@ fn compiled(q: usize, loss: &str) -> (Duration, usize) {
     );
     let start = Instant::now();
     let model = of_text_in("compiler/tests/pointwise", &text, &[("O", 2), ("A", 1)]);
-    let mut program = lower(&model, Entry::TrainStep, Options::default()).unwrap_or_else(|e| panic!("{e}"));
-    simplify(&mut program);
-    let kernels = fuse(&program, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
+    let program = lower(&model, Entry::TrainStep, Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let program = simplify(program);
+    let kernels = fuse(&program, &cpu::TARGET, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
     verify(&kernels).unwrap_or_else(|e| panic!("{e}"));
     (start.elapsed(), program.graph.nodes.len())
 }

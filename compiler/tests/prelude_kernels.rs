@@ -6,6 +6,7 @@ mod support;
 
 use dsl::hir::Model;
 use support::{inline, models, project};
+use wmc_compiler::backend::cpu;
 use wmc_compiler::kernel::fuse::{Level, fuse};
 use wmc_compiler::kernel::text;
 use wmc_compiler::kernel::verify::verify;
@@ -13,9 +14,9 @@ use wmc_compiler::lower::{Entry, Options, lower};
 use wmc_compiler::simplify::simplify;
 
 fn kernels(model: &Model, entry: Entry) -> String {
-    let mut program = lower(model, entry, Options::default()).unwrap_or_else(|e| panic!("{}: {e}", model.name));
-    simplify(&mut program);
-    let kernels = fuse(&program, Level::Mega).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    let program = lower(model, entry, Options::default()).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    let program = simplify(program);
+    let kernels = fuse(&program, &cpu::TARGET, Level::Mega).unwrap_or_else(|e| panic!("{}: {e}", model.name));
     verify(&kernels).unwrap_or_else(|e| panic!("{}: {e}", model.name));
     text::print(&kernels)
 }

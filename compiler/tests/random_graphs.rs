@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use wmc_compiler::backend::cpu::Instance;
+use wmc_compiler::backend::cpu::{self, Instance};
 use wmc_compiler::interp::{self, Array, Clock, RunOptions};
 use wmc_compiler::ir::text::print;
 use wmc_compiler::ir::{Graph, Op, Program, Role};
@@ -11,6 +11,7 @@ use wmc_compiler::kernel;
 use wmc_compiler::kernel::fuse::{Level, fuse};
 use wmc_compiler::kernel::verify::verify;
 use wmc_compiler::simplify::simplify;
+use wmc_compiler::stage::Simplified;
 use wmc_compiler::testing::{Rng, random_program, random_scalar_program};
 
 const CLOCK: Clock = Clock { seed: 3, step: 1 };
@@ -40,7 +41,7 @@ fn single(inputs: &[Array<f64>]) -> Vec<Array<f32>> {
     inputs.iter().map(one).collect()
 }
 
-fn check(program: &Program, inputs: &[Array<f64>]) -> Result<(), String> {
+fn check(program: &Simplified, inputs: &[Array<f64>]) -> Result<(), String> {
     let quiet = RunOptions { check: false };
     let run = |e: interp::RunError| e.to_string();
     let exact = interp::run_with(program, inputs, &BTreeMap::new(), CLOCK, quiet).map_err(run)?;
@@ -48,7 +49,7 @@ fn check(program: &Program, inputs: &[Array<f64>]) -> Result<(), String> {
     let plain: Vec<Vec<f64>> = inputs.iter().map(|a| a.data.clone()).collect();
     for level in Level::ALL {
         let told = |e: String| format!("{}: {e}", level.name());
-        let kernels = fuse(program, level).map_err(|e| told(e.to_string()))?;
+        let kernels = fuse(program, &cpu::TARGET, level).map_err(|e| told(e.to_string()))?;
         verify(&kernels).map_err(|e| told(e.to_string()))?;
         let slow = kernel::interp::run(&kernels, &plain, &BTreeMap::new(), CLOCK).map_err(|e| told(e.to_string()))?;
         let fast = on_cpu(&kernels, &plain, 1).map_err(told)?;
@@ -93,9 +94,7 @@ fn all(seeds: std::ops::Range<u64>, make: fn(u64) -> (Program, Vec<Array<f64>>))
                     input.role = Role::Data;
                 }
             }
-            if seed % 2 == 0 {
-                simplify(&mut program);
-            }
+            let program = if seed % 2 == 0 { simplify(program.into()) } else { Simplified::as_it_is(program) };
             // Draws are made before loops; lowering leaves none inside.
             if draws_in_loops(&program.graph, false) {
                 return None;

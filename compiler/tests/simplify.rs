@@ -5,8 +5,11 @@ use wmc_compiler::interp::Array;
 use wmc_compiler::ir::text::{parse, print};
 use wmc_compiler::ir::verify::verify;
 use wmc_compiler::ir::{Graph, Node, Op, Output, Program, Role, ValueId};
+use wmc_compiler::kernel::fuse::Level;
 use wmc_compiler::lower::{Entry, Options, lower};
-use wmc_compiler::simplify::{self, PASSES, simplify};
+use wmc_compiler::pass::Context;
+use wmc_compiler::prepare::kernel_passes;
+use wmc_compiler::simplify::{self, SIMPLIFY, simplify};
 use wmc_compiler::testing::{Rng, random_program, random_scalar_program};
 
 #[path = "support/agree.rs"]
@@ -63,8 +66,7 @@ fn random_programs_are_sound_and_print() {
 fn simplified() {
     all_agree(0..1500, |seed| {
         let (program, inputs) = random_program(seed);
-        let mut after = program.clone();
-        simplify(&mut after);
+        let after = simplify(program.clone().into());
         same(&program, &after, &inputs)
     });
 }
@@ -73,10 +75,11 @@ fn simplified() {
 fn each_pass_alone() {
     all_agree(2000..2300, |seed| {
         let (program, inputs) = random_program(seed);
-        for (name, pass) in PASSES.iter().chain(&[("strip_stops", simplify::strip_stops as fn(&mut Program))]) {
+        let mut context = Context::default();
+        for pass in SIMPLIFY.iter().chain(&kernel_passes(&context.target, Level::Mega)) {
             let mut after = program.clone();
-            pass(&mut after);
-            same(&program, &after, &inputs).map_err(|e| format!("{name}: {e}"))?;
+            pass.run(&mut after, &mut context).map_err(|e| e.to_string())?;
+            same(&program, &after, &inputs).map_err(|e| format!("{}: {e}", pass.name))?;
         }
         Ok(())
     });
@@ -87,10 +90,9 @@ fn simplified_gradients() {
     all_agree(3000..3500, |seed| {
         let (program, inputs) = random_scalar_program(seed);
         let program = with_gradients(&program);
-        let mut after = program.clone();
-        simplify(&mut after);
+        let mut after = simplify(program.clone().into()).into_program();
         simplify::strip_stops(&mut after);
-        simplify(&mut after);
+        let after = simplify(after.into());
         same(&program, &after, &inputs)
     });
 }
@@ -99,8 +101,7 @@ fn simplified_gradients() {
 fn gradients_of_what_is_simplified() {
     all_agree(4000..4300, |seed| {
         let (program, inputs) = random_scalar_program(seed);
-        let mut simple = program.clone();
-        simplify(&mut simple);
+        let simple = simplify(program.clone().into()).into_program();
         // Parameters that the program does not depend on may be gone from its nodes; both sides keep all inputs.
         for p in [&program, &simple] {
             verify(p).map_err(|e| e.to_string())?;
@@ -132,11 +133,9 @@ fn all_inputs(program: &Program) -> Program {
 fn the_order_of_nodes_does_not_matter() {
     all_agree(5000..5300, |seed| {
         let (program, inputs) = random_program(seed);
-        let mut shuffled = Program { graph: shuffled(&program.graph, &mut Rng::new(seed)), ..program.clone() };
+        let shuffled = Program { graph: shuffled(&program.graph, &mut Rng::new(seed)), ..program.clone() };
         verify(&shuffled).map_err(|e| e.to_string())?;
-        let mut after = program.clone();
-        simplify(&mut after);
-        simplify(&mut shuffled);
+        let [after, shuffled] = [program, shuffled].map(|program| simplify(program.into()));
         if after.counts() != shuffled.counts() {
             let error = format!("{:?} instead of {:?}", shuffled.counts(), after.counts());
             return Err(explain(error, &after, &shuffled));
@@ -175,13 +174,13 @@ fn models() {
     for file in ["models/hamworld_s6.wm", "dsl/tests/wm/lstm.wm", "models/tdmpc2.wm"] {
         let model = support::model(&support::project(file), &[("O", 17), ("A", 6)]);
         for entry in [Entry::TrainStep, Entry::Plan] {
-            let mut program = lower(&model, entry, Options::default()).expect(file);
+            let program = lower(&model, entry, Options::default()).expect(file);
             let count = |p: &Program| p.counts().values().sum::<usize>();
             let before = count(&program);
-            simplify(&mut program);
+            let program = simplify(program);
             assert!(count(&program) < before, "{file} {}: {before} nodes become {}", entry.name(), count(&program));
             let text = print(&program, None);
-            simplify(&mut program);
+            let program = simplify(program.into_program().into());
             assert!(print(&program, None) == text, "{file} {} does not come to rest", entry.name());
         }
     }
@@ -197,7 +196,7 @@ fn loops_change() {
             pass(&mut program);
             verify(&program).unwrap_or_else(|e| panic!("{name}: {e}"));
         }
-        for (count, pass) in changed.iter_mut().zip([simplify::unroll as fn(&mut Program), simplify::hoist, simplify::sink]) {
+        for (count, pass) in changed.iter_mut().zip([simplify::unroll as fn(&mut Program), simplify::licm, simplify::sink]) {
             let mut after = program.clone();
             pass(&mut after);
             *count += usize::from(after != program);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use support::{made_up, models, project};
 use wmc_compiler::backend::cube::instance::Instance;
-use wmc_compiler::backend::cube::{device, vulkan};
+use wmc_compiler::backend::cube::{WGSL, device, vulkan};
 use wmc_compiler::backend::{DeviceError, Executable, Resident};
 use wmc_compiler::interp::{self, Clock, RunOptions};
 use wmc_compiler::kernel::fuse::{Level, fuse};
@@ -77,9 +77,9 @@ fn differing(file: &str, entry: Entry, batch: usize, device: usize) -> Vec<Strin
     let what = format!("{} {} with {batch}", model.name, entry.name());
     let call = Call { entry, batch: Some(batch), observe: true, double: true, ..Call::default() };
     let options = Options { batch: Some(batch), observe: true, ..Options::default() };
-    let Ok(mut program) = lower(&model, entry, options) else { return Vec::new() };
-    simplify(&mut program);
-    let kernels = fuse(&program, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
+    let Ok(program) = lower(&model, entry, options) else { return Vec::new() };
+    let program = simplify(program);
+    let kernels = fuse(&program, &WGSL, Level::Mega).unwrap_or_else(|e| panic!("{e}"));
     let (inputs, _) = arrays::<f64>(&model, &call, &program, &made_up(&model, &call)).unwrap_or_else(|e| panic!("{e}"));
     let clock = Clock { seed: 0, step: 0 };
     let expected = interp::run_with(&program, &inputs, &BTreeMap::new(), clock, RunOptions { check: false })

@@ -88,7 +88,7 @@ impl From<FuseError> for Error {
     fn from(error: FuseError) -> Error {
         match error {
             FuseError::TooLarge(refused) => Error::TooLarge(refused),
-            fault @ FuseError::Fault { .. } => Error::Kernels(fault.to_string()),
+            fault @ (FuseError::Fault { .. } | FuseError::Pass(_)) => Error::Kernels(fault.to_string()),
         }
     }
 }

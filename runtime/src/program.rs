@@ -10,6 +10,7 @@ use compiler::kernel;
 use compiler::kernel::fuse::{Level, fuse};
 use compiler::lower::{Entry, LowerError, Options, lower, lower_untrusted};
 use compiler::memory::{self, Reserved};
+use compiler::simplify::simplify;
 use dsl::hir::Model;
 
 use crate::Error;
@@ -50,7 +51,7 @@ pub(crate) struct Program {
 impl Program {
     /// Compiles an entry point for a device.
     pub(crate) fn new(model: &Model, entry: Entry, batch: Option<usize>, compute: Compute) -> Result<Program, Error> {
-        let (graph, kernels) = kernels(model, entry, batch, compute.level)?;
+        let (graph, kernels) = kernels(model, entry, batch, compute)?;
         Program::open(graph, &kernels, compute).map_err(|error| located(error, model))
     }
 
@@ -61,7 +62,7 @@ impl Program {
         batch: Option<usize>,
         compute: Compute,
     ) -> Result<Option<Reserved>, Error> {
-        match kernels(model, entry, batch, compute.level) {
+        match kernels(model, entry, batch, compute) {
             Err(Error::Lower(LowerError::NoEntry { .. })) => Ok(None),
             Err(error) => Err(error),
             Ok((_, kernels)) => {
@@ -80,9 +81,9 @@ impl Program {
         graph.outputs.retain(|_| kept.next() == Some(&true));
         let mut kept = wanted.iter();
         graph.graph.results.retain(|_| kept.next() == Some(&true));
-        compiler::simplify::simplify(&mut graph);
-        let kernels = fuse(&graph, compute.level)?;
-        Program::open(graph, &kernels, compute).map_err(|error| located(error, model))
+        let graph = simplify(graph);
+        let kernels = fuse(&graph, &compute.device.target(), compute.level)?;
+        Program::open(graph.into_program(), &kernels, compute).map_err(|error| located(error, model))
     }
 
     /// One that was compiled before.
@@ -184,11 +185,10 @@ impl Program {
 }
 
 /// An entry point as kernels, and the graph they come from.
-fn kernels(model: &Model, entry: Entry, batch: Option<usize>, level: Level) -> Result<(ir::Program, kernel::Program), Error> {
-    let mut graph = lower(model, entry, Options { batch, ..Options::default() })?;
-    compiler::simplify::simplify(&mut graph);
-    let kernels = fuse(&graph, level)?;
-    Ok((graph, kernels))
+fn kernels(model: &Model, entry: Entry, batch: Option<usize>, compute: Compute) -> Result<(ir::Program, kernel::Program), Error> {
+    let graph = simplify(lower(model, entry, Options { batch, ..Options::default() })?);
+    let kernels = fuse(&graph, &compute.device.target(), compute.level)?;
+    Ok((graph.into_program(), kernels))
 }
 
 /// A refusal names the places where the model declares what is too large.

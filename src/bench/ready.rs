@@ -57,14 +57,15 @@ pub(crate) fn ready(
     let start = Instant::now();
     let call = Call { entry: case.entry(), batch, ..Call::default() };
     let nothing = Tensors::new();
-    let mut program = compiler::run::program(model, &call, given.unwrap_or(&nothing))?;
+    let program = compiler::run::program(model, &call, given.unwrap_or(&nothing))?;
     // `arrays` knows the samples of the batch by the program.
     let given = match given {
         Some(given) => completed(&program, model, given),
         None => completed(&program, model, &nothing),
     };
-    program.name = format!("{}.{}", model.name, program.name);
-    let kernels = fuse(&program, compute.level)?;
+    let name = format!("{}.{}", model.name, program.name);
+    let program = program.named(name);
+    let kernels = fuse(&program, &compute.device.target(), compute.level)?;
     let mut executable = backend::open(compute.device, &kernels, &Resident::of(&program), compute.threads)?;
     let (inputs, draws) = arrays::<f32>(model, &call, &program, &given)?;
     for (i, array) in inputs.iter().enumerate() {

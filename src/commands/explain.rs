@@ -80,8 +80,8 @@ fn on_devices(compiled: &EntryPoint, target: Option<Target>) -> Result<Vec<OnDev
 fn programs(arguments: &Explain, model: &Model, sources: &Sources, out: &mut Output) -> Option<Vec<EntryPoint>> {
     let mut programs = Vec::new();
     for entry in entries(arguments.entry.as_deref(), out)? {
-        let mut program = match lower::lower(model, entry, lower::Options { batch: arguments.batch, ..lower::Options::default() })
-        {
+        let options = lower::Options { batch: arguments.batch, ..lower::Options::default() };
+        let program = match lower::lower(model, entry, options) {
             Ok(program) => program,
             Err(LowerError::NoEntry { .. }) if arguments.entry.is_none() => continue,
             Err(error) => {
@@ -89,8 +89,7 @@ fn programs(arguments: &Explain, model: &Model, sources: &Sources, out: &mut Out
                 return None;
             }
         };
-        simplify(&mut program);
-        match EntryPoint::of(program, arguments.level) {
+        match EntryPoint::of(simplify(program), arguments.level) {
             Ok(compiled) => programs.push(compiled),
             Err(CompileError::Fuse(FuseError::TooLarge(refused))) => {
                 out.error(&refused.to_string(), &largest(&refused, sources));

@@ -63,6 +63,7 @@ enum Failure {
 }
 
 pub(crate) fn run(arguments: &Selftest, out: &mut Output) -> Exit {
+    compiler::pass::verify_always();
     let Some(compute) = arguments.computed.compute(out) else { return Exit::Bad };
     let Some(entries) = entries(arguments.entry.as_deref(), out) else { return Exit::Bad };
     let Some(models) = models(arguments, out) else { return Exit::Bad };
@@ -154,7 +155,7 @@ fn compare(
         Err(CallError::Lower(LowerError::NoEntry { .. })) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let kernels = fuse(&program, compute.level)?;
+    let kernels = fuse(&program, &compute.device.target(), compute.level)?;
     let start = Instant::now();
     let mut executable = backend::open(compute.device, &kernels, &Resident::of(&program), compute.threads)?;
     *name = executable.computes_with().to_string();

@@ -1,5 +1,6 @@
 //! The table of a model's kernels.
 
+use compiler::backend::cpu;
 use compiler::kernel::cost;
 use compiler::kernel::fuse::{Level, fuse};
 use compiler::lower::{Entry, Options, lower};
@@ -18,9 +19,8 @@ pub(crate) struct EntryRow {
 /// What a decision and an update are made of. Entry points that a model does not have are left out.
 pub(crate) fn table(model: &Model) -> Vec<EntryRow> {
     let row = |entry: Entry| {
-        let mut graph = lower(model, entry, Options::default()).ok()?;
-        simplify(&mut graph);
-        let program = fuse(&graph, Level::Mega).ok()?;
+        let graph = simplify(lower(model, entry, Options::default()).ok()?);
+        let program = fuse(&graph, &cpu::TARGET, Level::Mega).ok()?;
         let totals = cost::totals(&program, &program.steps);
         Some(EntryRow { entry: entry.name(), kernels: totals.kernels, launches: totals.launches, flops: totals.cost.flops })
     };

@@ -2,19 +2,38 @@
 
 use std::sync::OnceLock;
 
+use crate::LANES;
 use crate::gemm::{self, Panels};
 use crate::peak;
 use crate::rows::{self, List, Outer, Segment, Sums};
 use crate::simd;
 use crate::strip::{self, Arg, Decay, DecayFn, Function, StripFn};
-use crate::{Binary, LANES, Unary};
 
 /// What a strip operation computes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Op {
     Move,
-    Unary(Unary),
-    Binary(Binary),
+    Neg,
+    Exp,
+    Log,
+    Sin,
+    Sqrt,
+    Recip,
+    Floor,
+    Tanh,
+    Sigmoid,
+    Softplus,
+    Abs,
+    Sign,
+    /// `x sigmoid(x)`
+    Silu,
+    Add,
+    Sub,
+    Mul,
+    /// NaN if one is NaN.
+    Max,
+    /// 1 where the first is less than the second, else 0.
+    Less,
     /// `exp(a b)`
     ExpMul,
     MulAdd,
@@ -23,6 +42,17 @@ pub enum Op {
     Sum,
     SumMul,
     MaxOf,
+}
+
+impl Op {
+    /// How many operands it has, beside the place that it writes.
+    pub fn arity(self) -> usize {
+        match self {
+            Op::Add | Op::Sub | Op::Mul | Op::Max | Op::Less | Op::ExpMul | Op::SumMul => 2,
+            Op::MulAdd | Op::Select => 3,
+            _ => 1,
+        }
+    }
 }
 
 /// The micro-kernels, each safe to call on the machine that the table was chosen for, with good pointers.
@@ -137,24 +167,24 @@ macro_rules! instruction_set {
             fn strip(op: Op, splat: [bool; 3]) -> StripFn {
                 match op {
                     Op::Move => one::<strip::Move>(splat),
-                    Op::Unary(Unary::Neg) => one::<strip::Neg>(splat),
-                    Op::Unary(Unary::Exp) => one::<strip::Exp>(splat),
-                    Op::Unary(Unary::Log) => one::<strip::Log>(splat),
-                    Op::Unary(Unary::Sin) => one::<strip::Sin>(splat),
-                    Op::Unary(Unary::Sqrt) => one::<strip::Sqrt>(splat),
-                    Op::Unary(Unary::Recip) => one::<strip::Recip>(splat),
-                    Op::Unary(Unary::Floor) => one::<strip::Floor>(splat),
-                    Op::Unary(Unary::Tanh) => one::<strip::Tanh>(splat),
-                    Op::Unary(Unary::Sigmoid) => one::<strip::Sigmoid>(splat),
-                    Op::Unary(Unary::Softplus) => one::<strip::Softplus>(splat),
-                    Op::Unary(Unary::Abs) => one::<strip::Abs>(splat),
-                    Op::Unary(Unary::Sign) => one::<strip::Sign>(splat),
-                    Op::Unary(Unary::Silu) => one::<strip::Silu>(splat),
-                    Op::Binary(Binary::Add) => two::<strip::Add>(splat),
-                    Op::Binary(Binary::Sub) => two::<strip::Sub>(splat),
-                    Op::Binary(Binary::Mul) => two::<strip::Mul>(splat),
-                    Op::Binary(Binary::Max) => two::<strip::Max>(splat),
-                    Op::Binary(Binary::Less) => two::<strip::Less>(splat),
+                    Op::Neg => one::<strip::Neg>(splat),
+                    Op::Exp => one::<strip::Exp>(splat),
+                    Op::Log => one::<strip::Log>(splat),
+                    Op::Sin => one::<strip::Sin>(splat),
+                    Op::Sqrt => one::<strip::Sqrt>(splat),
+                    Op::Recip => one::<strip::Recip>(splat),
+                    Op::Floor => one::<strip::Floor>(splat),
+                    Op::Tanh => one::<strip::Tanh>(splat),
+                    Op::Sigmoid => one::<strip::Sigmoid>(splat),
+                    Op::Softplus => one::<strip::Softplus>(splat),
+                    Op::Abs => one::<strip::Abs>(splat),
+                    Op::Sign => one::<strip::Sign>(splat),
+                    Op::Silu => one::<strip::Silu>(splat),
+                    Op::Add => two::<strip::Add>(splat),
+                    Op::Sub => two::<strip::Sub>(splat),
+                    Op::Mul => two::<strip::Mul>(splat),
+                    Op::Max => two::<strip::Max>(splat),
+                    Op::Less => two::<strip::Less>(splat),
                     Op::ExpMul => two::<strip::ExpMul>(splat),
                     Op::MulAdd => three::<strip::MulAdd>(splat),
                     Op::Select => three::<strip::Select>(splat),

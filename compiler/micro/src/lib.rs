@@ -10,12 +10,10 @@ pub mod rows;
 pub mod simd;
 pub mod strip;
 
-use serde::{Deserialize, Serialize};
-
-/// Rows that a tile has.
+/// SIMD tile width, in rows.
 pub const LANES: usize = 16;
 
-/// Outputs that stand side by side in a packed weight.
+/// Outputs that stand side by side in a packed weight: as many as the product keeps in registers.
 pub const PANEL: usize = 6;
 
 /// Asks for the line of the cache at an address, which need not be good.
@@ -28,56 +26,4 @@ pub fn prefetch(at: *const f32) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unary {
-    Neg,
-    Exp,
-    Log,
-    Sin,
-    Sqrt,
-    Recip,
-    Floor,
-    Tanh,
-    Sigmoid,
-    Softplus,
-    Abs,
-    Sign,
-    /// `x sigmoid(x)`
-    Silu,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    /// NaN if one is NaN, as the interpreter's.
-    Max,
-    /// 1 where the first is less than the second, else 0.
-    Less,
-}
-
-impl Unary {
-    /// As programs are printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unary::Neg => "neg",
-            Unary::Exp => "exp",
-            Unary::Log => "log",
-            Unary::Sin => "sin",
-            Unary::Sqrt => "sqrt",
-            Unary::Recip => "recip",
-            Unary::Floor => "floor",
-            Unary::Tanh => "tanh",
-            Unary::Sigmoid => "sigmoid",
-            Unary::Softplus => "softplus",
-            Unary::Abs => "abs",
-            Unary::Sign => "sign",
-            Unary::Silu => "silu",
-        }
-    }
 }

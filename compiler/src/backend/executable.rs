@@ -6,10 +6,10 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::cpu;
-use super::cube::Numerics;
+use super::cube::{self, Numerics};
 use crate::ir::{self, Op, Role};
-use crate::kernel::Program;
 use crate::kernel::verify::VerifyError;
+use crate::kernel::{Program, Target};
 use crate::memory::TooLarge;
 
 /// Where kernels run. Devices of a kind are counted from 0.
@@ -23,6 +23,15 @@ pub enum Device {
 }
 
 impl Device {
+    /// What kernels for it are made for.
+    pub fn target(self) -> Target {
+        match self {
+            Device::Cpu => cpu::TARGET,
+            Device::Cuda(..) => cube::CUDA,
+            Device::Vulkan(_) => cube::WGSL,
+        }
+    }
+
     /// `cuda`, whichever of them it is.
     pub fn kind(self) -> &'static str {
         match self {

@@ -155,7 +155,9 @@ impl Stmt {
     pub fn each_view_mut(&mut self, f: &mut dyn FnMut(&mut View)) {
         match self {
             Stmt::Map(m) => m.loads.iter_mut().chain(m.stores.iter_mut().map(|s| &mut s.to)).for_each(f),
-            Stmt::Gemm(g) => [&mut g.src, &mut g.weight, &mut g.dst].into_iter().chain(&mut g.bias).for_each(f),
+            Stmt::Gemm(g) => {
+                [&mut g.src, &mut g.weight].into_iter().chain(&mut g.bias).chain([&mut g.dst]).for_each(f);
+            }
             Stmt::Copy(c) => [&mut c.from, &mut c.to].into_iter().for_each(f),
             Stmt::Sort(s) => [&mut s.from, &mut s.to].into_iter().for_each(f),
             Stmt::Gather(g) => [&mut g.from, &mut g.at, &mut g.to].into_iter().for_each(f),
@@ -272,6 +274,24 @@ impl Work {
             Work::Random(_) => {}
         }
         found.into_iter().filter(|(_, role)| how(*role)).map(|(id, _)| id).collect()
+    }
+
+    /// Calls `f` with every buffer that it names, as often as it does.
+    pub fn each_buffer_mut(&mut self, f: &mut dyn FnMut(&mut BufferId)) {
+        let mut of_view = |view: &mut View| {
+            if let Base::Buffer(id) = &mut view.base {
+                f(id);
+            }
+        };
+        match self {
+            Work::Tile(tile) => tile.body.iter_mut().for_each(|stmt| stmt.each_view_mut(&mut of_view)),
+            Work::Contract(c) => [&mut c.a].into_iter().chain(&mut c.b).chain([&mut c.dst]).for_each(of_view),
+            Work::Pack(pack) => {
+                of_view(&mut pack.from);
+                f(&mut pack.to);
+            }
+            Work::Random(random) => f(&mut random.to),
+        }
     }
 
     /// The buffer that is filled from its start, not by way of a view.

@@ -18,7 +18,9 @@
 pub mod access;
 pub mod cost;
 pub mod fuse;
+mod instr;
 pub mod interp;
+mod target;
 pub mod text;
 pub mod verify;
 
@@ -30,7 +32,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ir::Noise;
 
-pub use micro::{Binary, LANES, PANEL, Unary};
+pub use instr::{Binary, Instr, Reg, Unary};
+pub use target::{LANES, PANEL, Target};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
@@ -114,7 +117,7 @@ pub struct Notes {
     pub reason: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "a program has some hundred kernels: boxes would only be in the way")]
 pub enum Work {
     Tile(Tile),
@@ -124,7 +127,7 @@ pub enum Work {
 }
 
 /// Statements that every row goes through by itself.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Tile {
     /// Sizes of the axes that make up the rows, outermost first. None: one row.
     pub rows: Vec<usize>,
@@ -136,7 +139,7 @@ pub struct Tile {
 
 /// An array of lane vectors of a tile, at its planned place in the worker's arena. Lifetimes that do not meet share
 /// places.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Local {
     pub len: usize,
     pub offset: usize,
@@ -186,7 +189,7 @@ impl Lanes {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stmt {
     Map(Map),
     Gemm(Gemm),
@@ -198,7 +201,7 @@ pub enum Stmt {
 }
 
 /// Fused elementwise work over `dims`, with sums and maxima of its values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Map {
     /// Outermost first; none: one entry.
     pub dims: Vec<usize>,
@@ -232,11 +235,7 @@ impl Map {
     }
 }
 
-/// Index into [`Map::code`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Reg(pub u32);
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Store {
     pub to: View,
     pub value: Reg,
@@ -252,21 +251,8 @@ pub enum Mode {
     Max,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Instr {
-    /// The entry of `loads[i]`.
-    Load(u32),
-    Const(f32),
-    Unary(Unary, Reg),
-    Binary(Binary, Reg, Reg),
-    /// `a b + c`, rounded once where the device can.
-    MulAdd(Reg, Reg, Reg),
-    /// The second where the first is not zero, else the third.
-    Select(Reg, Reg, Reg),
-}
-
 /// `dst[b, m, n] = bias[b, n] + sum over k of src[b, m, k] weight[b, n, k]`, for every row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Gemm {
     /// Dimensions with a weight each (an ensemble's).
     pub batch: Vec<usize>,
@@ -287,7 +273,7 @@ pub struct Gemm {
 }
 
 /// Moves entries between any two layouts. Rows past the last are read as zero and not written.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Copy {
     pub dims: Vec<usize>,
     pub from: View,
@@ -295,7 +281,7 @@ pub struct Copy {
 }
 
 /// For every entry of `dims` and every row: places 0..n in the order that sorts, ascending, ties by place, NaN last.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sort {
     pub dims: Vec<usize>,
     pub n: usize,
@@ -306,7 +292,7 @@ pub struct Sort {
 }
 
 /// `to[d] = from[d, at[d]]`: the place along an axis of `size` entries, `stride` apart.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Gather {
     pub dims: Vec<usize>,
     /// Over dims; any lanes.
@@ -320,7 +306,7 @@ pub struct Gather {
 }
 
 /// `to[d, at[d]] += from[d]`: entries that meet are added up, in order of `dims`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scatter {
     pub dims: Vec<usize>,
     /// Over dims; unit or splat.
@@ -335,7 +321,7 @@ pub struct Scatter {
 
 /// `dst[b, n, i] = sum over k and rows of a[b, n, k, row] b[b, i, k, row]`; without `b`, the sum of a.
 /// The order of the sum does not depend on the number of workers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Contract {
     pub rows: usize,
     pub batch: Vec<usize>,
@@ -352,7 +338,7 @@ pub struct Contract {
 
 /// Packs weights for [`Gemm`]: for every batch entry, panels of [`PANEL`] outputs, `[panel][k][PANEL]`, the last filled up
 /// with zeros: `ceil(n / PANEL) * PANEL * k` numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pack {
     pub batch: Vec<usize>,
     pub n: usize,
@@ -364,7 +350,7 @@ pub struct Pack {
 }
 
 /// Fills a buffer with a draw's numbers, in storage order, as [`crate::random`] says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Random {
     /// Index into [`Program::draws`].
     pub draw: u32,

@@ -48,6 +48,7 @@ use dsl::source::Span;
 
 use crate::ir::{AxisId, Graph, Op, Program, Role, ValueId};
 use crate::memory::TooLarge;
+use crate::stage::Lowered;
 pub use act::FIRST;
 use family::Families;
 use frame::Frame;
@@ -134,10 +135,10 @@ pub enum LowerError {
 }
 
 /// Lowers one entry point of a model whose sizes are all known.
-pub fn lower(model: &Model, entry: Entry, options: Options) -> Result<Program> {
+pub fn lower(model: &Model, entry: Entry, options: Options) -> Result<Lowered> {
     let program = lowered(model, entry, options)?;
     debug_assert_eq!(crate::ir::verify::verify(&program), Ok(()), "{} of {}", entry.name(), model.name);
-    Ok(program)
+    Ok(Lowered(program))
 }
 
 /// [`lower`] for a model that may come out of somebody's artefact: what comes out is verified, and small enough for the

@@ -5,8 +5,8 @@ use dsl::hir::Model;
 use super::{Call, CallError, Tensor, Tensors, arrays};
 use crate::backend::{self, Device, DeviceError, Resident};
 use crate::interp::{self, Array, Clock, RunError, RunOptions};
-use crate::ir::Program;
 use crate::kernel::fuse::{Level, fuse};
+use crate::stage::Simplified;
 
 /// Kernels of a level on a device, the processor with some threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +16,14 @@ pub struct Kernels {
     pub device: Device,
 }
 
-pub(super) fn run(model: &Model, call: &Call, how: Kernels, program: &Program, given: &Tensors) -> Result<Tensors, CallError> {
+pub(super) fn run(model: &Model, call: &Call, how: Kernels, program: &Simplified, given: &Tensors) -> Result<Tensors, CallError> {
     let (inputs, draws) = arrays::<f32>(model, call, program, given)?;
     if call.check {
         let named = program.inputs.iter().map(|i| i.name.as_str()).zip(&inputs);
         named.chain(draws.iter().map(|(name, array)| (name.as_str(), array))).try_for_each(|(n, a)| finite(n, a))?;
     }
-    let opened = backend::open(how.device, &fuse(program, how.level)?, &Resident::of(program), how.threads);
+    let kernels = fuse(program, &how.device.target(), how.level)?;
+    let opened = backend::open(how.device, &kernels, &Resident::of(program), how.threads);
     let mut executable = opened.map_err(|error| match error {
         DeviceError::TooLarge(refused) => CallError::TooLarge(refused.located(model)),
         other => other.into(),

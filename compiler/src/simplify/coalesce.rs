@@ -9,6 +9,14 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::ir::{AxisId, Composite, Graph, Op, Program};
+use crate::pass::Pass;
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "coalesce",
+    about: "Merges axes of one name and size that no operation meets together.",
+    run: |program, _| coalesce(program),
+};
 
 /// Merges axes throughout a program.
 pub fn coalesce(program: &mut Program) {

@@ -9,10 +9,15 @@
 use std::collections::HashMap;
 
 use crate::ir::{AxisId, Composite, Direction, Graph, Noise, Op, Program, Reduction, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass =
+    Pass { name: "cse", about: "Common subexpression elimination: computes equal values once.", run: |program, _| cse(program) };
 
 /// Merges equal values throughout a program.
 pub fn cse(program: &mut Program) {
-    super::change(program, |_, graph| Numbers::default().graph(graph).0);
+    change(program, |_, graph| Numbers::default().graph(graph).0);
 }
 
 /// What a value is, in words.

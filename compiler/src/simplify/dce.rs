@@ -7,6 +7,14 @@
 use std::collections::HashMap;
 
 use crate::ir::{Graph, Node, Op, Program, Scan, ValueId};
+use crate::pass::Pass;
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "dce",
+    about: "Dead code elimination: removes what no output needs, carries and results of loops among it.",
+    run: |program, _| dce(program),
+};
 
 /// Removes what no output needs.
 pub fn dce(program: &mut Program) {

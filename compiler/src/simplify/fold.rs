@@ -8,9 +8,14 @@ use std::collections::BTreeMap;
 
 use crate::interp::{Clock, run};
 use crate::ir::{Axis, Graph, Node, Op, Program, ValueId};
+use crate::pass::Pass;
 
 /// Values with more entries are not computed ahead.
 const ENTRIES: usize = 4096;
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass =
+    Pass { name: "fold", about: "Constant folding: computes what depends on numbers alone.", run: |program, _| fold(program) };
 
 /// Computes constants throughout a program.
 pub fn fold(program: &mut Program) {

@@ -15,16 +15,31 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::ir::{Axis, AxisId, Graph, Op, Program, Reduction, Scan, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "sink",
+    about: "Moves running sums of products out of loops: one product over all steps.",
+    run: |program, _| sink(program),
+};
 
 /// Moves running sums out of loops, innermost first.
 pub fn sink(program: &mut Program) {
-    super::change(program, |axes, graph| sink_graph(axes, graph, &[]));
+    change(program, |axes, graph| sink_graph(axes, graph, &[]));
 }
+
+/// [`sink_row_sums`] as it stands in its list.
+pub(crate) const ROWS: Pass = Pass {
+    name: "sink_row_sums",
+    about: "Moves sums over rows out of loops whatever that costs, so that loops stay inside of kernels.",
+    run: |program, cx| sink_row_sums(program, &cx.rows),
+};
 
 /// Moves every running sum over these axes out of its loop, whatever that costs: what is left in the loop does not cross
 /// them.
-pub fn sink_along(program: &mut Program, rows: &[AxisId]) {
-    super::change(program, |axes, graph| sink_graph(axes, graph, rows));
+pub fn sink_row_sums(program: &mut Program, rows: &[AxisId]) {
+    change(program, |axes, graph| sink_graph(axes, graph, rows));
 }
 
 fn sink_graph(axes: &[Axis], old: Graph, rows: &[AxisId]) -> Graph {

@@ -1,6 +1,14 @@
 //! Markers for gradients, once all gradients are taken.
 
 use crate::ir::{Graph, Op, Program};
+use crate::pass::Pass;
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "strip_stops",
+    about: "Removes the markers `stop` and `id`: all gradients are taken.",
+    run: |program, _| strip_stops(program),
+};
 
 /// Removes `stop` and `id`: the same value, for a program that nobody differentiates any more.
 pub fn strip_stops(program: &mut Program) {

@@ -6,10 +6,15 @@
 use std::collections::HashMap;
 
 use crate::ir::{Axis, Graph, Op, Program, Scan, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass =
+    Pass { name: "unroll", about: "Replaces a scan of one step by its body.", run: |program, _| unroll(program) };
 
 /// Puts the bodies of scans along axes of one entry in their place.
 pub fn unroll(program: &mut Program) {
-    super::change(program, |axes, graph| unroll_graph(axes, graph));
+    change(program, |axes, graph| unroll_graph(axes, graph));
 }
 
 fn unroll_graph(axes: &[Axis], old: Graph) -> Graph {
@@ -82,7 +87,7 @@ fn inner_draws(body: &Graph) -> bool {
 }
 
 /// Whether a graph draws random numbers, in the bodies of its scans too.
-pub(super) fn draws(graph: &Graph) -> bool {
+pub(crate) fn draws(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| match &node.op {
         Op::Random { .. } => true,
         Op::Scan(scan) => draws(&scan.body),

@@ -60,7 +60,7 @@ pub(crate) fn judge_entry(model: &Model, entry: Entry, rng: &mut Rng, count: &mu
     };
     let kernels = Some(Kernels { level: Level::Mega, threads: 1 + rng.below(2), device: Device::Cpu });
     let what = format!("{} {} batch {batch:?}", model.name, entry.name());
-    match wmc_compiler::kernel::fuse::fuse(&graph, Level::Mega) {
+    match wmc_compiler::kernel::fuse::fuse(&graph, &wmc_compiler::backend::cpu::TARGET, Level::Mega) {
         Ok(_) => count.compiled += 1,
         Err(FuseError::TooLarge(_)) => return,
         Err(e) => return wrong.push(format!("{what}: {e}")),

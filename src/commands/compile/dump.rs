@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use compiler::backend::cpu::TARGET;
 use compiler::ir;
-use compiler::kernel;
+use compiler::kernel::{self, fuse::fuse};
 use compiler::lower::{self, LowerError};
-use compiler::simplify;
+use compiler::prepare;
+use compiler::simplify::simplify;
 use dsl::diagnostics::closest;
 
 use crate::cli::Compile;
@@ -17,58 +19,53 @@ pub(super) fn run(arguments: &Compile, pass: &str, out: &mut Output) -> Exit {
         return Exit::Bad;
     };
     let Some(entries) = entries(arguments.entry.as_deref(), out) else { return Exit::Bad };
+    let passes = prepare::names(&TARGET, arguments.level);
+    let known: Vec<&str> = [&["lower"][..], &passes, &["simplify", "prepare", "counts", "kernels"]].concat();
+    if !known.contains(&pass) {
+        let help = match closest(pass, known.iter().copied()) {
+            Some(best) => format!("did you mean `{best}`?"),
+            None => format!("at the level `{}` the passes are {}", arguments.level.name(), known.join(", ")),
+        };
+        out.error(&format!("there is no pass `{pass}`"), &help);
+        return Exit::Bad;
+    }
     let mut times = Vec::new();
     for entry in entries {
         let start = Instant::now();
-        let mut program =
-            match lower::lower(&model, entry, lower::Options { batch: arguments.batch, ..lower::Options::default() }) {
-                Ok(program) => program,
-                Err(LowerError::NoEntry { .. }) if arguments.entry.is_none() => continue,
-                Err(error) => {
-                    out.error(&error.to_string(), "see `wmc help compile`");
-                    return Exit::Bad;
-                }
-            };
+        let options = lower::Options { batch: arguments.batch, ..lower::Options::default() };
+        let program = match lower::lower(&model, entry, options) {
+            Ok(program) => program,
+            Err(LowerError::NoEntry { .. }) if arguments.entry.is_none() => continue,
+            Err(error) => {
+                out.error(&error.to_string(), "see `wmc help compile`");
+                return Exit::Bad;
+            }
+        };
         let lowered = start.elapsed();
-        match pass {
+        let printed = |program: &ir::Program| ir::text::print(program, Some(&checked.sources));
+        let text = match pass {
             "counts" => {
                 let start = Instant::now();
-                simplify::simplify(&mut program);
+                let program = simplify(program);
                 times.push((entry, lowered, start.elapsed()));
-                let counts: Vec<String> = program.counts().iter().map(|(n, c)| format!("{n} {c}")).collect();
-                let total: usize = program.counts().values().sum();
-                out.say(format!("{} {}: {total} operations ({})\n", model.name, entry.name(), counts.join(", ")));
-                loops(&program, out);
+                counts(&model.name, &program)
             }
-            "simplify" => {
-                simplify::simplify(&mut program);
-                out.say(ir::text::print(&program, Some(&checked.sources)));
-            }
-            "kernels" => {
-                simplify::simplify(&mut program);
-                match kernel::fuse::fuse(&program, arguments.level) {
-                    Ok(kernels) => out.say(kernel::text::print(&kernels)),
-                    Err(error) => {
-                        out.error(&error.to_string(), "this is a fault of the compiler, not of the model");
-                        return Exit::Bad;
-                    }
-                }
-            }
-            "lower" => out.say(ir::text::print(&program, Some(&checked.sources))),
-            pass => {
-                let known: Vec<&str> = simplify::PASSES.iter().map(|p| p.0).collect();
-                if !known.contains(&pass) {
-                    let help = match closest(pass, known.iter().copied().chain(["lower", "simplify", "counts", "kernels"])) {
-                        Some(best) => format!("did you mean `{best}`?"),
-                        None => format!("the passes are lower, {}, simplify, counts, kernels", known.join(", ")),
-                    };
-                    out.error(&format!("there is no pass `{pass}`"), &help);
-                    return Exit::Bad;
-                }
-                simplify::run_until(&mut program, pass);
-                out.say(ir::text::print(&program, Some(&checked.sources)));
-            }
-        }
+            "lower" => printed(&program),
+            "simplify" => printed(&simplify(program)),
+            "kernels" => match fuse(&simplify(program), &TARGET, arguments.level) {
+                Ok(kernels) => kernel::text::print(&kernels),
+                Err(error) => return fault(&error, out),
+            },
+            "prepare" => match prepare::prepare(&simplify(program), &TARGET, arguments.level) {
+                Ok(program) => printed(&program),
+                Err(error) => return fault(&error, out),
+            },
+            pass => match prepare::until(program, pass, &TARGET, arguments.level) {
+                Ok(program) => program.as_ref().map_or(String::new(), printed),
+                Err(error) => return fault(&error, out),
+            },
+        };
+        out.say(text);
     }
     if arguments.time {
         let total: Duration = times.iter().map(|(_, a, b)| *a + *b).sum();
@@ -82,9 +79,17 @@ pub(super) fn run(arguments: &Compile, pass: &str, out: &mut Output) -> Exit {
     Exit::Fine
 }
 
-/// The loops of a program, and what each gives out, in single precision: of a loop with a gradient that is also what it keeps
-/// for the way back.
-fn loops(program: &ir::Program, out: &mut Output) {
+fn fault(error: &dyn std::fmt::Display, out: &mut Output) -> Exit {
+    out.error(&error.to_string(), "this is a fault of the compiler, not of the model");
+    Exit::Bad
+}
+
+/// How often each operation occurs. Then the loops, and what each gives out, in single precision: of a loop with a gradient
+/// that is also what it keeps for the way back.
+fn counts(model: &str, program: &ir::Program) -> String {
+    let counts: Vec<String> = program.counts().iter().map(|(n, c)| format!("{n} {c}")).collect();
+    let total: usize = program.counts().values().sum();
+    let mut text = format!("{model} {}: {total} operations ({})\n", program.name, counts.join(", "));
     for node in &program.graph.nodes {
         let ir::Op::Scan(scan) = &node.op else { continue };
         let steps = program.size(scan.axis);
@@ -96,6 +101,7 @@ fn loops(program: &ir::Program, out: &mut Output) {
         };
         let (name, carries, kb) =
             (&program.axes[scan.axis.0 as usize].name, scan.init.len(), (4 * steps * numbers) as f64 / 1024.0);
-        out.say(format!("  scan {name} {way}: {steps} steps, {carries} carries, gives out {kb:.1} KB\n"));
+        text += &format!("  scan {name} {way}: {steps} steps, {carries} carries, gives out {kb:.1} KB\n");
     }
+    text
 }

@@ -59,7 +59,7 @@ fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
     let mut artefact = Artefact { about, model: model.clone(), entries: Vec::new() };
     for entry in entries(arguments.entry.as_deref(), out)? {
         let options = lower::Options { batch: arguments.batch, ..lower::Options::default() };
-        let mut graph = match lower::lower(&model, entry, options) {
+        let graph = match lower::lower(&model, entry, options) {
             Ok(graph) => graph,
             Err(LowerError::NoEntry { .. }) if arguments.entry.is_none() => continue,
             Err(error) => {
@@ -68,7 +68,7 @@ fn compile(arguments: &Compile, out: &mut Output) -> Option<()> {
             }
         };
         let lowered = wants(arguments, Emit::Ir).then(|| printed(&graph, &checked));
-        simplify(&mut graph);
+        let graph = simplify(graph);
         let simplified = wants(arguments, Emit::Graph).then(|| printed(&graph, &checked));
         let mut compiled = EntryPoint::of(graph, arguments.level).map_err(|e| refusal(&e, &checked.sources, out)).ok()?;
         let needs = cpu::needs(&compiled.kernels, Compute::default().threads);

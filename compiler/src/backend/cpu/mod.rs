@@ -9,8 +9,9 @@
 //! |---|---|
 //! | `micro` (a crate) | micro-kernels, written once for all instruction sets, chosen at run time |
 //! | `jit` | maps as machine code, where the machine has it |
-//! | `map`, `tile`, `whole` | statements and kernels of the program, compiled and run |
+//! | `map` with `strips`, `tile`, `whole` | statements and kernels of the program, compiled and run |
 //! | `place`, `memory`, `blocks` | where operands are |
+//! | `target` | what passes for kernels and the fuser know of it |
 //! | `pool` | workers |
 //! | `executable` | an instance as the other parts of the program see it |
 //! | `guard` | memory between pages that nobody may touch, for tests |
@@ -24,6 +25,8 @@ mod map;
 mod memory;
 mod place;
 mod pool;
+mod strips;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -43,6 +46,7 @@ use memory::Memory;
 use micro::kernels::{self, Kernels};
 use place::{Place, Worker};
 use pool::{Pool, Task};
+pub use target::TARGET;
 use tile::{Own, TileCode};
 use whole::{ContractCode, Draws, PackCode, RandomCode};
 

@@ -1,6 +1,6 @@
 //! Launches: the kernels of a launch are one kernel of the device, each with cubes of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::kernel::verify::{VerifyError, verify};
 use crate::kernel::{BufferId, Kernel, Program, Step, Stmt, View, Work};
@@ -9,7 +9,7 @@ use super::builder::{Code, LoopVars, Val, index, text};
 use super::contract::{Clear, ContractPlan};
 use super::emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Scalar, Sums, Target};
 use super::pack::PackPlan;
-use super::plan::{Around, Buffers, Limits, buffers, layout};
+use super::plan::{Around, BufferHome, Buffers, Limits, buffers, layout};
 use super::random::RandomPlan;
 use super::repeat::{Repeat, repeats};
 use super::tile::{TilePlan, start};
@@ -447,7 +447,7 @@ impl Planner<'_> {
     /// every parameter of a shape. They have one code.
     fn alike<'k>(&self, kernels: &'k [Kernel]) -> Vec<Vec<(&'k Kernel, Vec<BufferId>)>> {
         let mut groups: Vec<Vec<(&Kernel, Vec<BufferId>)>> = Vec::new();
-        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let mut known: HashMap<(Work, Vec<BufferHome>), usize> = HashMap::new();
         for kernel in kernels {
             let (form, ids) = form(&kernel.work);
             let fixed = |id: &BufferId| self.buffers.swapped[id.0 as usize];
@@ -456,9 +456,8 @@ impl Planner<'_> {
                 groups.push(vec![(kernel, ids)]);
                 continue;
             }
-            let homes = ids.iter().map(|id| (self.buffers.places[id.0 as usize].arena, self.buffers.weights.get(id)));
-            let key = format!("{form} {:?}", homes.collect::<Vec<_>>());
-            let group = *known.entry(key).or_insert(groups.len());
+            let homes = ids.iter().map(|id| self.buffers.home(*id)).collect();
+            let group = *known.entry((form, homes)).or_insert(groups.len());
             match groups.get_mut(group) {
                 Some(group) => group.push((kernel, ids)),
                 None => groups.push(vec![(kernel, ids)]),
@@ -511,23 +510,22 @@ fn each_view(work: &Work, f: &mut dyn FnMut(&View)) {
     }
 }
 
-/// A kernel's work with its buffers numbered as they appear, and which they are.
-pub(super) fn form(work: &Work) -> (String, Vec<BufferId>) {
-    const NAME: &str = "BufferId(";
-    let text = format!("{work:?}");
-    let mut pieces = text.split(NAME);
-    let mut form = pieces.next().unwrap_or_default().to_string();
+/// A kernel's work with its buffers numbered as they appear, and which they are. Kernels that differ in nothing but their
+/// buffers have one form.
+pub(super) fn form(work: &Work) -> (Work, Vec<BufferId>) {
+    let mut form = work.clone();
     let mut ids: Vec<BufferId> = Vec::new();
-    for piece in pieces {
-        let (id, rest) = piece.split_once(')').unwrap_or_default();
-        let id = BufferId(id.parse().unwrap_or(0));
-        let place = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
-            ids.push(id);
-            ids.len() - 1
-        });
-        form += &format!("{NAME}{place}){rest}");
-    }
+    form.each_buffer_mut(&mut |id| *id = BufferId(numbered(&mut ids, *id)));
     (form, ids)
+}
+
+/// The number of an entry of a list, which gets it if it does not have it.
+pub(super) fn numbered(ids: &mut Vec<BufferId>, id: BufferId) -> u32 {
+    let place = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+        ids.push(id);
+        ids.len() - 1
+    });
+    place as u32
 }
 
 /// A name that a device's language takes.

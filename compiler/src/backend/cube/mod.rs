@@ -6,6 +6,7 @@
 //! | file | subject |
 //! |---|---|
 //! | `emitted` | the result: text, buffers, launches, as plain data |
+//! | `target` | what passes for kernels and the fuser know of devices |
 //! | `plan` | places of buffers and locals, rows of a cube |
 //! | `phase` | which unit does what |
 //! | `barrier` | where units wait for each other |
@@ -47,6 +48,7 @@ mod plan;
 mod random;
 #[cfg(feature = "emit")]
 mod repeat;
+mod target;
 #[cfg(feature = "emit")]
 mod tensor;
 #[cfg(feature = "emit")]
@@ -62,3 +64,4 @@ pub use emitted::{Action, Arena, Binding, Draw, Emitted, EmittedKernel, Note, Nu
 pub use launch::{EmitError, emit, notes};
 #[cfg(feature = "emit")]
 pub use plan::Limits;
+pub use target::{CUDA, WGSL};

@@ -58,7 +58,7 @@ impl Limits {
 
 /// How a packed weight lies: panels of `panel` outputs, each with `pitch` numbers for an entry of the sum, so that four
 /// outputs are read at a time: `[batch][panels][k][pitch]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Weight {
     pub(super) n: usize,
     pub(super) k: usize,
@@ -94,6 +94,15 @@ pub(super) struct Buffers {
     pub(super) swapped: Vec<bool>,
     pub(super) weights: BTreeMap<BufferId, Weight>,
     pub(super) arenas: [usize; 4],
+}
+
+/// What code depends on of a buffer, beside where it starts.
+pub(super) type BufferHome = (Arena, Option<Weight>);
+
+impl Buffers {
+    pub(super) fn home(&self, id: BufferId) -> BufferHome {
+        (self.places[id.0 as usize].arena, self.weights.get(&id).copied())
+    }
 }
 
 /// Places are multiples of so many numbers: a line of the cache.

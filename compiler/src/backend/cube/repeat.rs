@@ -1,12 +1,12 @@
 //! Launches that differ in nothing but their buffers, as those of an iteration that was written out: they have one code, which is
 //! told where its buffers are. The host lets buffers change places before such a launch, and back after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::kernel::{BufferId, Kernel, Program, Step, Work};
 
-use super::launch::form;
-use super::plan::Buffers;
+use super::launch::{form, numbered};
+use super::plan::{BufferHome, Buffers};
 
 /// So many launches are worth a code that has to be told where its buffers are.
 const WORTH: usize = 4;
@@ -22,7 +22,7 @@ pub(super) struct Repeat {
 
 /// The launches of a program that repeat earlier ones, by their number, those of `prepare` first.
 pub(super) fn repeats(program: &Program, buffers: &Buffers) -> BTreeMap<usize, Repeat> {
-    let mut groups: BTreeMap<String, Vec<(usize, Vec<BufferId>)>> = BTreeMap::new();
+    let mut groups: HashMap<Form, Vec<(usize, Vec<BufferId>)>> = HashMap::new();
     let mut number = 0;
     for steps in [&program.prepare, &program.steps] {
         each_launch(steps, &mut |kernels| {
@@ -52,30 +52,26 @@ fn each_launch(steps: &[Step], f: &mut dyn FnMut(&[Kernel])) {
     }
 }
 
+/// What the code of a launch depends on: of each kernel the form, and of each of its buffers the number in the launch and
+/// the home.
+type Form = Vec<(Work, Vec<(u32, BufferHome)>)>;
+
 /// What the code of a launch depends on, and its buffers in the order in which they appear. None where places change anyway, or
 /// a draw has a name of its own.
-fn whole(kernels: &[Kernel], buffers: &Buffers) -> Option<(String, Vec<BufferId>)> {
+fn whole(kernels: &[Kernel], buffers: &Buffers) -> Option<(Form, Vec<BufferId>)> {
     let mut all: Vec<BufferId> = Vec::new();
-    let mut text = String::new();
+    let mut forms = Form::new();
     for kernel in kernels {
         if matches!(kernel.work, Work::Random(_)) {
             return None;
         }
         let (form, ids) = form(&kernel.work);
-        text += &form;
-        for id in ids {
-            if buffers.swapped[id.0 as usize] {
-                return None;
-            }
-            let place = all.iter().position(|known| *known == id).unwrap_or_else(|| {
-                all.push(id);
-                all.len() - 1
-            });
-            let home = (place, buffers.places[id.0 as usize].arena, buffers.weights.get(&id));
-            text += &format!(" {home:?}");
+        if ids.iter().any(|id| buffers.swapped[id.0 as usize]) {
+            return None;
         }
+        forms.push((form, ids.iter().map(|id| (numbered(&mut all, *id), buffers.home(*id))).collect()));
     }
-    Some((text, all))
+    Some((forms, all))
 }
 
 /// Exchanges after which each of `names` has the place that the one of `places` had.

@@ -15,12 +15,10 @@ use std::collections::{BTreeSet, HashMap};
 use super::super::access::Access;
 use super::super::{Base, Copy, Local, LocalId, LoopId, Map, Mode, Stmt, Store, View};
 
-/// Entries from which on an array is large: no step should have to work on more.
-const LARGE: usize = super::CARRIED;
-
-/// Moves what can be moved; arrays that hold one step instead of all become shorter.
-pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local]) {
-    let large = |stmt: &Stmt| large_target(stmt, locals).is_some() || large_source(stmt, locals).is_some();
+/// Moves what can be moved; arrays that hold one step instead of all become shorter. An array of `many` entries is large:
+/// no step should have to work on more.
+pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local], many: usize) {
+    let large = |stmt: &Stmt| large_target(stmt, locals, many).is_some() || large_source(stmt, locals, many).is_some();
     if !body.iter().any(large) {
         return;
     }
@@ -29,7 +27,7 @@ pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local]) {
     // Backwards, so that what only another moved statement reads can follow it.
     while at > 0 {
         at -= 1;
-        if let Some(array) = large_target(&body[at], locals)
+        if let Some(array) = large_target(&body[at], locals, many)
             && let Some(into) = reader(body, at, array, &users)
             && can_precede(body, at, into, &users)
         {
@@ -43,7 +41,7 @@ pub(super) fn inward(body: &mut Vec<Stmt>, locals: &mut [Local]) {
     }
     let mut at = 0;
     while at < body.len() {
-        match large_source(&body[at], locals).and_then(|array| writer(body, at, array, &users)) {
+        match large_source(&body[at], locals, many).and_then(|array| writer(body, at, array, &users)) {
             Some(from) => {
                 users.merge(&body[at], at, from);
                 let moved = body.remove(at);
@@ -108,20 +106,20 @@ fn targets(stmt: &Stmt) -> Vec<LocalId> {
 }
 
 /// A large array that the statement makes, if it makes nothing but arrays of the tile, entry by entry.
-fn large_target(stmt: &Stmt, locals: &[Local]) -> Option<LocalId> {
+fn large_target(stmt: &Stmt, locals: &[Local], many: usize) -> Option<LocalId> {
     let made = targets(stmt);
     let whole = match stmt {
         Stmt::Map(map) => made.len() == map.stores.len() && map.stores.iter().all(|s| s.mode == Mode::Set),
         _ => !made.is_empty(),
     };
-    made.into_iter().find(|id| whole && locals[id.0 as usize].len >= LARGE)
+    made.into_iter().find(|id| whole && locals[id.0 as usize].len >= many)
 }
 
 /// A large array that the statement gives out.
-fn large_source(stmt: &Stmt, locals: &[Local]) -> Option<LocalId> {
+fn large_source(stmt: &Stmt, locals: &[Local], many: usize) -> Option<LocalId> {
     match stmt {
         Stmt::Copy(Copy { from: View { base: Base::Local(id), .. }, to: View { base: Base::Buffer(_), .. }, .. }) => {
-            Some(*id).filter(|id| locals[id.0 as usize].len >= LARGE)
+            Some(*id).filter(|id| locals[id.0 as usize].len >= many)
         }
         _ => None,
     }

@@ -15,7 +15,7 @@
 //!
 //! The three levels differ in what `partition` lets into one kernel and in nothing else, so that they compute the same.
 
-mod dims;
+pub(crate) mod dims;
 mod host;
 mod inward;
 mod launches;
@@ -36,9 +36,12 @@ use serde::{Deserialize, Serialize};
 
 use self::dims::{Class, Dims, ROOT};
 use self::spot::{Affine, At, Spot};
-use super::{Base, Buffer, BufferId, BufferKind, Kernel, LoopId, Program};
+use super::{Base, Buffer, BufferId, BufferKind, Kernel, LoopId, Program, Target};
 use crate::ir::{self, AxisId, Role};
 use crate::memory::{self, TooLarge};
+use crate::pass::Broken;
+use crate::prepare::prepare;
+use crate::stage::Simplified;
 
 /// How much goes into one kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -79,58 +82,21 @@ pub enum FuseError {
     /// A fault of the compiler, told instead of a panic.
     #[error("cannot make kernels of `{program}`: {what}")]
     Fault { program: String, what: String },
+    #[error(transparent)]
+    Pass(#[from] Broken),
     /// Numbers that are known when compiling do not fit into memory.
     #[error(transparent)]
     TooLarge(#[from] Box<TooLarge>),
 }
 
-/// Sums leave loops one after the other.
-const ROUNDS: usize = 2;
-
-/// Numbers that a loop may carry for a row, so that what a step works on stays in a second-level cache: with [`LANES`]
-/// rows of single-precision numbers, a quarter of a megabyte.
-const CARRIED: usize = 4096;
-
-/// Makes kernels of a graph program that is simplified and differentiated.
-pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program, FuseError> {
-    let mut program = program.clone();
-    crate::simplify::strip_stops(&mut program);
-    crate::simplify::expand_composites(&mut program);
-    crate::simplify::empty(&mut program);
-    let rows = Dims::new(&program).row_axes(&program);
-    for _ in 0..ROUNDS {
-        crate::simplify::sink_along(&mut program, &rows);
-        crate::simplify::rewrite::rewrite(&mut program);
-        crate::simplify::cse(&mut program);
-        crate::simplify::dce(&mut program);
-    }
-    // A training step keeps products apart for the gradients of each: joined they are copied again (5 % slower in HaM-World).
-    let learns = program.outputs.iter().filter_map(|o| o.updates).any(|i| program.inputs[i].role == Role::Param);
-    if level != Level::Eager && !learns {
-        crate::simplify::beside(&mut program, &rows);
-        crate::simplify::cse(&mut program);
-    }
-    if level == Level::Mega {
-        let dims = Dims::new(&program);
-        let crosses =
-            |v: &ir::ValueId| matches!(program.graph.node(*v).op, ir::Op::Scan(_)) && dims.rows(&program.graph, ROOT, *v).1;
-        let rounds: Vec<ir::ValueId> = program.graph.ids().filter(crosses).collect();
-        crate::simplify::ends(&mut program, &rounds);
-        // Loops that are inside of kernels work on what is near.
-        crate::simplify::pull(&mut program);
-        crate::simplify::spread(&mut program);
-        crate::simplify::dce(&mut program);
-        crate::simplify::peel(&mut program, &rows, CARRIED);
-        crate::simplify::rewrite::rewrite(&mut program);
-        for _ in 0..ROUNDS {
-            crate::simplify::keep(&mut program, &rows);
-            crate::simplify::dce(&mut program);
-        }
-    }
-    crate::simplify::strip_stops(&mut program);
-    let dims = Dims::new(&program);
+/// Makes kernels of a graph program for a target.
+pub fn fuse(program: &Simplified, target: &Target, level: Level) -> std::result::Result<Program, FuseError> {
+    let ready = prepare(program, target, level)?;
+    let program: &ir::Program = &ready;
+    let dims = Dims::new(program);
     let mut fuser = Fuser {
-        program: &program,
+        program,
+        target,
         dims,
         level,
         buffers: Vec::new(),
@@ -145,7 +111,7 @@ pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program,
     let made = fuser.run();
     if let Some(mut refused) = fuser.too_large.take() {
         // Numbers have no text of their own; what they are for is about as large.
-        let origin = memory::largest_value(&program, &program.graph).map(|(.., span)| span);
+        let origin = memory::largest_value(program, &program.graph).map(|(.., span)| span);
         refused.largest.iter_mut().for_each(|array| array.origin = origin);
         return Err(refused.into());
     }
@@ -154,6 +120,7 @@ pub fn fuse(program: &ir::Program, level: Level) -> std::result::Result<Program,
 
 pub(crate) struct Fuser<'p> {
     program: &'p ir::Program,
+    target: &'p Target,
     dims: Dims,
     level: Level,
     buffers: Vec<Buffer>,

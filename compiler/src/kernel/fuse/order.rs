@@ -11,9 +11,6 @@ use super::open::{Fit, Open};
 use super::tile::{Block, TileBuilder};
 use crate::ir::ValueId;
 
-/// Entries of a row from which on a map is large: with all lanes an array of it is beyond the first-level cache.
-const LARGE: usize = 2048;
-
 /// No statement needs it: it is given out.
 const NEVER: usize = usize::MAX;
 
@@ -22,6 +19,8 @@ const NEVER: usize = usize::MAX;
 struct Ready {
     /// See [`TileBuilder::needed`].
     needed: HashMap<ValueId, usize>,
+    /// Entries of a row from which on a map is large.
+    large: usize,
     /// Nodes that go into maps, with the entries of their map.
     entries: HashMap<ValueId, usize>,
     /// The same, first those that are needed first, small maps before large ones: a large one then finds what they compute.
@@ -59,7 +58,7 @@ impl Ready {
     /// Adds a node that is ready to those in time, if it is.
     fn ask_again(&mut self, v: ValueId) {
         if let Some(entries) = self.entries.get(&v)
-            && (self.needed[&v] <= self.now || *entries >= LARGE || self.close.contains(&v))
+            && (self.needed[&v] <= self.now || *entries >= self.large || self.close.contains(&v))
         {
             self.in_time.insert(v);
         }
@@ -101,8 +100,8 @@ impl Ready {
             let due = self.order.range(first..).take_while(|(needed, ..)| *needed <= now);
             self.in_time.extend(due.map(|(.., v)| *v));
         } else if now < before {
-            let Ready { needed, entries, close, .. } = self;
-            self.in_time.retain(|v| needed[v] <= now || entries[v] >= LARGE || close.contains(v));
+            let Ready { needed, entries, close, large, .. } = self;
+            self.in_time.retain(|v| needed[v] <= now || entries[v] >= *large || close.contains(v));
         }
     }
 
@@ -132,7 +131,7 @@ impl TileBuilder<'_, '_> {
         self.concat_homes(b);
         let mut missing: HashMap<ValueId, usize> = HashMap::new();
         let mut waiting: HashMap<ValueId, Vec<ValueId>> = HashMap::new();
-        let mut ready = Ready { needed: self.needed(b), ..Ready::default() };
+        let mut ready = Ready { needed: self.needed(b), large: self.fuser.target.large, ..Ready::default() };
         for v in &b.nodes {
             let mut on: Vec<ValueId> = b.shape.reads[v].iter().map(|r| r.0).filter(|r| b.nodes.contains(r)).collect();
             on.sort();

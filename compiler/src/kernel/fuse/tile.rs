@@ -14,7 +14,7 @@ use super::spot::{self, Affine, At, Spot};
 use super::{Fuser, Result, Rows, locals};
 use crate::ir::{AxisId, Graph, Op, ValueId};
 use crate::kernel::{
-    Base, Copy, Gather, Instr, LANES, Lanes, Local, LocalId, Map, Mode, Reg, Scatter, Sort, Stmt, Store, Tile, View,
+    Base, Copy, Gather, Instr, Lanes, Local, LocalId, Map, Mode, Reg, Scatter, Sort, Stmt, Store, Target, Tile, View,
 };
 
 /// A tile that is being made.
@@ -85,7 +85,7 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
     pub(crate) fn finish(mut self) -> (Tile, Vec<(String, Span)>) {
         let mut body = self.preamble;
         body.extend(self.code.pop().unwrap_or_default());
-        inward(&mut body, &mut self.locals);
+        inward(&mut body, &mut self.locals, self.fuser.target.carried);
         let (locals, arena) = locals::plan(self.locals, &body);
         (Tile { rows: self.sizes, locals, arena, body }, self.ops)
     }
@@ -517,9 +517,9 @@ pub(crate) fn lanes(at: &At, rows: &[Option<AxisId>], sizes: &[usize]) -> Lanes 
 
 /// Whether whole lane vectors may be written to a place whose rows lie side by side: the rows of one entry are not
 /// followed at once by those of the next.
-pub(crate) fn has_room(at: &At, rows: &[Option<AxisId>], sizes: &[usize]) -> bool {
+pub(crate) fn has_room(target: &Target, at: &At, rows: &[Option<AxisId>], sizes: &[usize]) -> bool {
     let count: usize = sizes.iter().product();
-    let padded = count.next_multiple_of(LANES);
+    let padded = count.next_multiple_of(target.lanes);
     let entries = at.strides.iter().filter(|(a, _)| !rows.contains(&Some(*a))).map(|(_, s)| *s);
     count == padded || entries.chain(at.loops.iter().map(|(_, s)| *s)).all(|s| s == 0 || s >= padded)
 }

@@ -33,6 +33,7 @@ use std::collections::{BTreeMap, HashMap};
 use self::cx::Cx;
 use super::dce::sweep;
 use crate::ir::{Axis, Graph, Node, Op, Program, ValueId};
+use crate::pass::{Pass, change};
 
 /// One equation: what it says, the operations that its left side can be, and the right side, if it applies.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +50,13 @@ const THEMES: &[&[Rule]] =
 /// How often each equation was used.
 pub type Log = BTreeMap<&'static str, usize>;
 
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "rewrite",
+    about: "Peephole rules: replaces an operation and its operands by something simpler, one equation a rule.",
+    run: |program, _| rewrite(program),
+};
+
 /// Applies the rules throughout a program.
 pub fn rewrite(program: &mut Program) {
     rewrite_logged(program);
@@ -57,7 +65,7 @@ pub fn rewrite(program: &mut Program) {
 /// [`rewrite`], telling which rules were used.
 pub fn rewrite_logged(program: &mut Program) -> Log {
     let mut log = Log::new();
-    super::change(program, |axes, graph| Pass { axes, index: &index(), log: &mut log }.graph(graph));
+    change(program, |axes, graph| Walk { axes, index: &index(), log: &mut log }.graph(graph));
     log
 }
 
@@ -79,13 +87,13 @@ fn index() -> Index {
     index
 }
 
-struct Pass<'p> {
+struct Walk<'p> {
     axes: &'p mut Vec<Axis>,
     index: &'p Index,
     log: &'p mut Log,
 }
 
-impl Pass<'_> {
+impl Walk<'_> {
     fn graph(&mut self, old: Graph) -> Graph {
         let mut nodes = Vec::with_capacity(old.nodes.len());
         for mut node in old.nodes {

@@ -17,7 +17,7 @@ fn apply(kernels: &Kernels, op: Op, from: [&[f32]; 3]) -> Vec<f32> {
 }
 
 fn unary(kernels: &Kernels, f: Unary, x: &[f32]) -> Vec<f32> {
-    apply(kernels, Op::Unary(f), [x; 3])
+    apply(kernels, f.into(), [x; 3])
 }
 
 /// Distance in units of the last place of the exact result.
@@ -146,7 +146,7 @@ fn beyond_numbers() {
             let same = found == expected || (found.is_nan() && expected.is_nan());
             assert!(same, "{} {f:?} {x}: {found}, expected {expected}", kernels.name);
         }
-        let binary = |f: Binary, a: f32, b: f32| apply(kernels, Op::Binary(f), [&[a; LANES], &[b; LANES], &[b; LANES]])[0];
+        let binary = |f: Binary, a: f32, b: f32| apply(kernels, f.into(), [&[a; LANES], &[b; LANES], &[b; LANES]])[0];
         assert!(binary(Binary::Max, NAN, 1.0).is_nan() && binary(Binary::Max, 1.0, NAN).is_nan());
         assert_eq!(binary(Binary::Max, -INF, 1.0), 1.0);
         assert_eq!(binary(Binary::Less, NAN, 1.0), 0.0);

@@ -1,4 +1,4 @@
-//! What is left to do after the last step of a loop is done by every step.
+//! Epilogue fusion: what is left to do after the last step of a loop is done by every step.
 //!
 //! ```text
 //! s = scan over i { .. }; f(s of the last i)   =   the last of scan over i { .. f(s of this i) }
@@ -9,15 +9,26 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::pull::depending;
+use super::fuse_consumer::depending;
 use crate::ir::{Axis, Direction, Graph, Op, Program, Reduction, Scan, ValueId};
+use crate::pass::{Pass, change};
 
 /// Numbers that a value may have to be computed by every step.
 const LITTLE: usize = 1 << 14;
 
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "fuse_epilogue_into_loop",
+    about: "Moves the little work that follows a loop into every step of it.",
+    run: |program, cx| {
+        let loops = (cx.crossing)(program);
+        fuse_epilogue_into_loop(program, &loops);
+    },
+};
+
 /// Moves all that follows one of these loops of the program's graph into it, if that is little.
-pub fn ends(program: &mut Program, loops: &[ValueId]) {
-    super::change(program, |axes, graph| {
+pub(crate) fn fuse_epilogue_into_loop(program: &mut Program, loops: &[ValueId]) {
+    change(program, |axes, graph| {
         let moved = loops.iter().find_map(|scan| end(axes, &graph, *scan));
         moved.unwrap_or(graph)
     });

@@ -1,4 +1,4 @@
-//! What is larger than all that it is made of is made in the loop that reads it.
+//! Rematerialisation: what is larger than all that it is made of is made in the loop that reads it.
 //!
 //! ```text
 //! g[t, d, n] = y[t, d] c[t, n]; scan over t { .. g[t] .. } = scan over t { .. y[t] c[t] .. }
@@ -8,15 +8,23 @@
 
 use std::collections::HashMap;
 
-use super::peel::untouched;
+use super::interchange::untouched;
 use crate::ir::{Axis, AxisId, Graph, Op, Program, Scan, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "remat",
+    about: "Rematerialisation: computes outer products again in the loop that alone reads them.",
+    run: |program, _| remat(program),
+};
 
 /// Moves products into the loops that alone read them.
-pub fn spread(program: &mut Program) {
-    super::change(program, |axes, graph| spread_graph(axes, graph));
+pub(crate) fn remat(program: &mut Program) {
+    change(program, |axes, graph| remat_graph(axes, graph));
 }
 
-fn spread_graph(axes: &[Axis], old: Graph) -> Graph {
+fn remat_graph(axes: &[Axis], old: Graph) -> Graph {
     let mut reads: HashMap<ValueId, usize> = HashMap::new();
     old.nodes.iter().for_each(|node| node.op.operands(|x| *reads.entry(x).or_default() += 1));
     old.results.iter().for_each(|x| *reads.entry(*x).or_default() += 1);
@@ -25,7 +33,7 @@ fn spread_graph(axes: &[Axis], old: Graph) -> Graph {
     for node in old.nodes {
         let mut op = node.op.clone().map_operands(|x| new_of[x.0 as usize]);
         if let (Op::Scan(before), Op::Scan(scan)) = (&node.op, &mut op) {
-            scan.body = spread_graph(axes, std::mem::take(&mut scan.body));
+            scan.body = remat_graph(axes, std::mem::take(&mut scan.body));
             let alone: Vec<bool> = before.xs.iter().map(|x| reads[x] == 1).collect();
             for i in (0..alone.len()).rev().filter(|i| alone[*i]) {
                 if let Some(product) = product(axes, &graph, scan.xs[i], scan.axis) {

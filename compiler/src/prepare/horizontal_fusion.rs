@@ -1,19 +1,32 @@
-//! Products of the same rows with several weights become one product with all of them side by side.
+//! Horizontal fusion: products of the same rows with several weights become one product with all of them side by side.
 //!
 //! ```text
 //! dot(x, v), dot(x, w) = parts of dot(x, concat(v, w))
 //! ```
 //!
 //! Nets that read the same input do so once, and a device waits once for all of them. The weights are put together when they
-//! change, outside of all loops.
+//! change, outside of all loops. A program that updates parameters stays as it is: it keeps what each product gives by
+//! itself for the gradients, and to copy the parts out of the joined product again costs more than is won.
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::ir::{Axis, AxisId, Graph, Op, Program, Scan, ValueId};
+use crate::ir::{Axis, AxisId, Graph, Op, Program, Role, Scan, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "horizontal_fusion",
+    about: "Joins products of the same rows with several weights into one product.",
+    run: |program, cx| horizontal_fusion(program, &cx.rows),
+};
 
 /// Joins products of values that have one of the axes `rows`.
-pub fn beside(program: &mut Program, rows: &[AxisId]) {
-    super::change(program, |axes, graph| beside_graph(axes, graph, rows));
+pub(crate) fn horizontal_fusion(program: &mut Program, rows: &[AxisId]) {
+    let mut updated = program.outputs.iter().filter_map(|output| output.updates);
+    if updated.any(|input| program.inputs[input].role == Role::Param) {
+        return;
+    }
+    change(program, |axes, graph| fuse_graph(axes, graph, rows));
 }
 
 /// What products must agree in to be one: the rows' operand, what is summed over, the axes of the weight and of the result with the
@@ -34,7 +47,7 @@ struct Part {
     outputs: AxisId,
 }
 
-fn beside_graph(axes: &mut Vec<Axis>, old: Graph, rows: &[AxisId]) -> Graph {
+fn fuse_graph(axes: &mut Vec<Axis>, old: Graph, rows: &[AxisId]) -> Graph {
     let mut groups: BTreeMap<Key, Vec<Part>> = BTreeMap::new();
     // What is given out is computed where it belongs.
     let given: HashSet<ValueId> = old.results.iter().map(|v| origin(&old, *v)).collect();
@@ -71,7 +84,7 @@ fn beside_graph(axes: &mut Vec<Axis>, old: Graph, rows: &[AxisId]) -> Graph {
         } else if new_of[v.0 as usize].is_none() {
             let mut op = node.op.clone().map_operands(new);
             if let Op::Scan(scan) = &mut op {
-                scan.body = beside_graph(axes, std::mem::take(&mut scan.body), rows);
+                scan.body = fuse_graph(axes, std::mem::take(&mut scan.body), rows);
                 lift(&mut graph, scan);
             }
             new_of[v.0 as usize] = Some(graph.push(op, node.axes.clone(), node.span));

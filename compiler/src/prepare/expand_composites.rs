@@ -1,11 +1,19 @@
-//! Named functions over an axis become their bodies, for those who compute rows and not arrays.
+//! Expansion of composites: named functions over an axis become their bodies, for those who compute rows and not arrays.
 
 use crate::composite;
 use crate::ir::{Composite, Graph, Op, Program, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "expand_composites",
+    about: "Writes out `softmax`, `log_softmax` and `logsumexp` for kernels that compute rows.",
+    run: |program, _| expand_composites(program),
+};
 
 /// Replaces `softmax`, `log_softmax` and `logsumexp` by what they mean.
-pub fn expand_composites(program: &mut Program) {
-    super::change(program, |_, graph| expand(graph));
+pub(crate) fn expand_composites(program: &mut Program) {
+    change(program, |_, graph| expand(graph));
 }
 
 fn expand(old: Graph) -> Graph {

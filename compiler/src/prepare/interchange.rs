@@ -1,4 +1,4 @@
-//! A loop whose carries are too large for a cache, along an axis that all its steps treat alike, becomes a loop over that
+//! Loop interchange: a loop whose carries are too large for a cache, along an axis that all its steps treat alike, becomes a loop over that
 //! axis of smaller loops.
 //!
 //! ```text
@@ -10,15 +10,23 @@
 
 use std::collections::HashMap;
 
-use super::unroll::draws;
 use crate::ir::{Axis, AxisId, Composite, Direction, Graph, Op, Program, Scan, ValueId};
+use crate::pass::{Pass, change};
+use crate::simplify::draws;
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "interchange",
+    about: "Loop interchange: runs a loop with large carries once for each entry of an axis instead of for all.",
+    run: |program, cx| interchange(program, &cx.rows, cx.target.carried),
+};
 
 /// Peels axes off loops whose carries have more than `limit` numbers for each of the `rows`.
-pub fn peel(program: &mut Program, rows: &[AxisId], limit: usize) {
-    super::change(program, |axes, graph| peel_graph(axes, graph, rows, limit));
+pub(crate) fn interchange(program: &mut Program, rows: &[AxisId], limit: usize) {
+    change(program, |axes, graph| interchange_graph(axes, graph, rows, limit));
 }
 
-fn peel_graph(axes: &[Axis], old: Graph, rows: &[AxisId], limit: usize) -> Graph {
+fn interchange_graph(axes: &[Axis], old: Graph, rows: &[AxisId], limit: usize) -> Graph {
     let mut graph = Graph::default();
     let mut new_of: Vec<ValueId> = Vec::with_capacity(old.nodes.len());
     let mut peeled: HashMap<ValueId, Vec<AxisId>> = HashMap::new();

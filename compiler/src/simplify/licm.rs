@@ -1,12 +1,11 @@
-//! Work of a scan's body that depends on no carry moves out of the loop, when it pays.
+//! Loop-invariant code motion: work of a scan's body that depends on no carry moves out of the loop, when it pays.
 //!
 //! - **Work that is the same in every step** always moves out; the loop gets its value as a constant. Leaves (numbers,
 //!   `iota`) and `expand` stay: they cost nothing, and outside they would have to be stored.
 //! - **Products of a step's data with something that does not change** move out, with the work on the data that they
 //!   need. With named axes the same operation does all steps at once: the input projections of a memory over a whole
 //!   segment become one product, which reads the weights once instead of once a step. This costs memory: the loop gets
-//!   the values that it still needs as data, [`Hoisted::bytes`] in single precision, and so do intermediate values
-//!   unless they are fused into the product. A product of two things that both change step by step gains nothing by it
+//!   the values that it still needs as data, and so do intermediate values unless they are fused into the product. A product of two things that both change step by step gains nothing by it
 //!   and stays, unless a product that moves needs it.
 //! - **Other work on a step's data** stays: inside it is fused and stored nowhere. Names, parts and draws that work
 //!   outside needs as well are made on both sides, for the same reason; a draw is the same numbers on both.
@@ -16,40 +15,29 @@
 //! stay where they are.
 
 use super::unroll::draws;
-use crate::ir::{Axis, AxisId, Graph, Node, Op, Program, Scan, ValueId};
+use crate::ir::{AxisId, Graph, Node, Op, Program, Scan, ValueId};
+use crate::pass::{Pass, change};
 
-/// What left one loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hoisted {
-    pub axis: AxisId,
-    /// Products over all steps.
-    pub dots: usize,
-    /// Size of what the loop reads back step by step, in single precision.
-    pub bytes: usize,
-}
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "licm",
+    about: "Loop-invariant code motion: moves work out of loops, products over the data of all steps too.",
+    run: |program, _| licm(program),
+};
 
 /// Moves work out of loops, innermost first.
-pub fn hoist(program: &mut Program) {
-    hoist_logged(program);
+pub fn licm(program: &mut Program) {
+    change(program, |_, graph| hoist_graph(graph));
 }
 
-/// [`hoist`], telling what it costs; loops out of which no product was moved are left out.
-pub fn hoist_logged(program: &mut Program) -> Vec<Hoisted> {
-    let mut log = Vec::new();
-    super::change(program, |axes, graph| hoist_graph(axes, graph, &mut log));
-    log
-}
-
-fn hoist_graph(axes: &[Axis], old: Graph, log: &mut Vec<Hoisted>) -> Graph {
+fn hoist_graph(old: Graph) -> Graph {
     let mut graph = Graph::default();
     let mut new_of: Vec<ValueId> = Vec::with_capacity(old.nodes.len());
     for node in old.nodes {
         let mut op = node.op.map_operands(|v| new_of[v.0 as usize]);
         if let Op::Scan(scan) = &mut op {
-            scan.body = hoist_graph(axes, std::mem::take(&mut scan.body), log);
-            if let Some(hoisted) = Loop::new(scan).hoist(axes, &mut graph, scan) {
-                log.push(hoisted);
-            }
+            scan.body = hoist_graph(std::mem::take(&mut scan.body));
+            Loop::new(scan).hoist(&mut graph, scan);
         }
         new_of.push(graph.push(op, node.axes, node.span));
     }
@@ -104,7 +92,7 @@ impl Loop {
         self.moved[v.0 as usize] && !made_on_both_sides(&body.node(v).op, self.classes[v.0 as usize])
     }
 
-    fn hoist(&self, axes: &[Axis], outer: &mut Graph, scan: &mut Scan) -> Option<Hoisted> {
+    fn hoist(&self, outer: &mut Graph, scan: &mut Scan) {
         let body = &scan.body;
         let count = body.nodes.len();
         // What the body still needs, and what it is given.
@@ -122,7 +110,7 @@ impl Loop {
         }
         let given: Vec<ValueId> = body.ids().filter(|v| outside[v.0 as usize]).collect();
         if given.is_empty() {
-            return None;
+            return;
         }
         for v in body.ids().collect::<Vec<_>>().into_iter().rev() {
             if outside[v.0 as usize] {
@@ -158,18 +146,9 @@ impl Loop {
         }
         new_body.results = body.results.iter().map(|v| new_of[v.0 as usize]).collect();
 
-        let size = |a: &AxisId| axes[a.0 as usize].size;
-        let step_bytes = |v: &ValueId| 4 * body.axes(*v).iter().map(size).product::<usize>();
-        let is_product = |v: &ValueId| outside[v.0 as usize] && matches!(body.node(*v).op, Op::Dot { .. });
-        let hoisted = Hoisted {
-            axis: scan.axis,
-            dots: body.ids().filter(|v| is_product(v) && self.classes[v.0 as usize] == Class::Step).count(),
-            bytes: size(&scan.axis) * data.iter().map(step_bytes).sum::<usize>(),
-        };
         scan.xs.extend(data.iter().map(|v| values[v.0 as usize]));
         scan.consts.extend(same.iter().map(|v| values[v.0 as usize]));
         scan.body = new_body;
-        (hoisted.dots > 0).then_some(hoisted)
     }
 
     /// Appends work of the body to the graph around the scan, on the data of all steps at once.

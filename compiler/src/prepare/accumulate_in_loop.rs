@@ -1,4 +1,4 @@
-//! Sums over all steps of what nobody else needs are kept in the loop, as running sums.
+//! Reduction fusion: sums over all steps of what nobody else needs are kept in the loop, as running sums.
 //!
 //! What a loop gives out is stored for every step. Where a sum over the steps is its only reader,
 //!
@@ -7,21 +7,29 @@
 //! ```
 //!
 //! the loop carries `w`, which has no axis of steps. Axes that are summed up as well and are not rows go inside. It is the
-//! opposite of [`sink`](super::sink()), which takes sums out that are products.
+//! opposite of [`sink`](crate::simplify::sink()), which takes sums out that are products.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::ir::{AxisId, Graph, Op, Program, Reduction, Scan, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "accumulate_in_loop",
+    about: "Adds up in the loop what only a sum over all steps needs, instead of storing every step.",
+    run: |program, cx| accumulate_in_loop(program, &cx.rows),
+};
 
 /// Keeps sums over steps in their loops; no sum over `rows` gets there.
-pub fn keep(program: &mut Program, rows: &[AxisId]) {
-    super::change(program, |_, graph| keep_graph(graph, rows));
+pub(crate) fn accumulate_in_loop(program: &mut Program, rows: &[AxisId]) {
+    change(program, |_, graph| accumulate_graph(graph, rows));
 }
 
 /// A sum over all steps of an output, by the output's number.
 type Sums = HashMap<u32, Vec<AxisId>>;
 
-fn keep_graph(old: Graph, rows: &[AxisId]) -> Graph {
+fn accumulate_graph(old: Graph, rows: &[AxisId]) -> Graph {
     let sums = sums(&old);
     let mut graph = Graph::default();
     let mut new_of: Vec<ValueId> = Vec::with_capacity(old.nodes.len());
@@ -37,7 +45,7 @@ fn keep_graph(old: Graph, rows: &[AxisId]) -> Graph {
         let mut op = node.op.map_operands(|v| new_of[v.0 as usize]);
         match &mut op {
             Op::Scan(scan) => {
-                scan.body = keep_graph(std::mem::take(&mut scan.body), rows);
+                scan.body = accumulate_graph(std::mem::take(&mut scan.body), rows);
                 let places = carry_sums(scan, sums.get(&id), rows, &mut graph);
                 let new = graph.push(op, node.axes, node.span);
                 moved.insert(new, places);

@@ -1,11 +1,19 @@
-//! What has no entries is not computed: values along an axis of size zero, sums over one, loops of no steps. Kernels see none of
+//! Removal of the empty: what has no entries is not computed: values along an axis of size zero, sums over one, loops of no steps. Kernels see none of
 //! it.
 
 use crate::ir::{Axis, AxisId, Graph, Op, Program, Reduction, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "remove_empty",
+    about: "Removes arrays without entries, sums over none and loops of no steps.",
+    run: |program, _| remove_empty(program),
+};
 
 /// Replaces what has no entries, and what is made of nothing.
-pub fn empty(program: &mut Program) {
-    super::change(program, |axes, graph| empty_graph(axes, graph));
+pub(crate) fn remove_empty(program: &mut Program) {
+    change(program, |axes, graph| empty_graph(axes, graph));
 }
 
 fn empty_graph(axes: &[Axis], old: Graph) -> Graph {

@@ -1,4 +1,4 @@
-//! Work on what a loop gives out, step by step, that leaves less of it is done in the loop.
+//! Consumer fusion: work on what a loop gives out, step by step, that leaves less of it is done in the loop.
 //!
 //! ```text
 //! h = scan over t { .. h[t] }; y[t] = dot(h[t], c[t])   =   y = scan over t { .. dot(h[t], c[t]) }
@@ -9,18 +9,26 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::peel::untouched;
+use super::interchange::untouched;
 use crate::ir::{Axis, AxisId, Graph, Op, Program, Scan, ValueId};
+use crate::pass::{Pass, change};
+
+/// The pass as it stands in its list.
+pub(crate) const PASS: Pass = Pass {
+    name: "fuse_consumer_into_loop",
+    about: "Moves work on what a loop gives out into the loop, where less comes out of it then.",
+    run: |program, _| fuse_consumer_into_loop(program),
+};
 
 /// Pulls work into loops, one piece of each loop at a time.
-pub fn pull(program: &mut Program) {
-    super::change(program, |axes, graph| pull_graph(axes, graph));
+pub(crate) fn fuse_consumer_into_loop(program: &mut Program) {
+    change(program, |axes, graph| fuse_graph(axes, graph));
 }
 
-fn pull_graph(axes: &[Axis], mut old: Graph) -> Graph {
+fn fuse_graph(axes: &[Axis], mut old: Graph) -> Graph {
     for node in &mut old.nodes {
         if let Op::Scan(scan) = &mut node.op {
-            scan.body = pull_graph(axes, std::mem::take(&mut scan.body));
+            scan.body = fuse_graph(axes, std::mem::take(&mut scan.body));
         }
     }
     // A loop gets further work in the next round, when its new outputs are outputs.
