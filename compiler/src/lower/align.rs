@@ -152,6 +152,9 @@ impl Lower<'_> {
                 _ => continue,
             };
             for m in members.iter().filter(|m| m.family == edge.family && m.shift == read) {
+                if !self.meets(edge, m.def, position) {
+                    continue;
+                }
                 if let Some(stage) = stage_of.get(&m.def)
                     && stage != reader
                 {
@@ -167,5 +170,26 @@ impl Lower<'_> {
                 None => return order,
             }
         }
+    }
+
+    /// Whether a read may be of entries that an equation gives, by their subscripts other than the loop's.
+    fn meets(&self, edge: &Edge, def: DefId, position: usize) -> bool {
+        let others = edge.index.iter().zip(&self.system().def(def).lhs).enumerate().filter(|(place, _)| *place != position);
+        others.into_iter().all(|(_, (index, given))| {
+            let range = |var, offset| {
+                let (lo, hi) = self.var_range(var);
+                (lo + offset, hi + offset)
+            };
+            let read = match (index.constant(), index.shifted()) {
+                (Some(at), _) => (at, at + 1),
+                (_, Some((var, offset))) => range(var, offset),
+                _ => return true,
+            };
+            let given = match *given {
+                Lhs::At(at) => (at, at + 1),
+                Lhs::Var { var, offset } => range(var, offset),
+            };
+            read.0 < given.1 && given.0 < read.1
+        })
     }
 }

@@ -161,13 +161,14 @@ impl Lower<'_> {
                 Some(Binding::Axis { lo, .. }) => *lo + offset,
                 _ => offset,
             };
-            // The whole axis, or a part of it, along the variable's own; unless the value varies with it already.
-            if !self.graph().axes(v).contains(&to) {
-                let whole = lo == 0 && size as usize == self.program.size(axis);
-                return Ok(if whole {
+            // The whole axis, or a part of it, along the variable's own; unless the value varies with it already. Places
+            // outside the axis are NaN, which a gather gives.
+            let entries = self.program.size(axis) as i64;
+            if lo >= 0 && lo + size <= entries && !self.graph().axes(v).contains(&to) {
+                return Ok(if size == entries {
                     self.graph().rename(v, axis, to, span)
                 } else {
-                    self.graph().slice(v, axis, lo.max(0) as usize, to, span)
+                    self.graph().slice(v, axis, lo as usize, to, span)
                 });
             }
         }

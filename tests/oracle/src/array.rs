@@ -111,17 +111,15 @@ impl Array {
     }
 
     /// An entry along the first axis.
-    pub fn first(&self, i: usize) -> Result<Array, String> {
+    pub fn first(&self, i: i64) -> Result<Array, String> {
         let axis = *self.axes.first().ok_or("an entry of a number")?;
-        self.pick(axis, i)
+        Ok(self.pick(axis, i))
     }
 
-    /// An entry along an axis.
-    pub fn pick(&self, axis: Ax, i: usize) -> Result<Array, String> {
-        if i >= axis.size {
-            return Err(format!("entry {i} of {}", axis.size));
-        }
+    /// An entry along an axis, NaN outside it.
+    pub fn pick(&self, axis: Ax, i: i64) -> Array {
         let keep: Vec<Ax> = self.axes.iter().filter(|a| **a != axis).copied().collect();
+        let Some(i) = usize::try_from(i).ok().filter(|i| *i < axis.size) else { return Array::fill(keep, f64::NAN) };
         let mut axes = vec![axis];
         axes.extend(&keep);
         let data = places(&keep)
@@ -132,7 +130,7 @@ impl Array {
                 self.entry(&axes, &place).clone()
             })
             .collect();
-        Ok(Array { axes: keep, data })
+        Array { axes: keep, data }
     }
 
     /// The vectors along an axis become others, along `to`.

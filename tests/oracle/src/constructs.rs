@@ -9,7 +9,7 @@ use dsl::ast::{
 use crate::family::{reads, walk};
 
 /// What every batch of generated models must hold, each in at least 2 % of the models.
-pub const WANTED: [&str; 43] = [
+pub const WANTED: [&str; 44] = [
     "family of several subscripts",
     "copy",
     "constant target",
@@ -53,6 +53,7 @@ pub const WANTED: [&str; 43] = [
     "`take` at a computed place",
     "`sort` or `top`",
     "`frozen`",
+    "loop past an axis",
 ];
 
 struct Seen<'a> {
@@ -316,6 +317,11 @@ impl<'a> Seen<'a> {
         }
         if let ExprKind::Fold { op, var, body, over } = &e.kind {
             self.found.insert(if op.text == "each" { "each" } else { "fold" });
+            if let ExprKind::Range { lo, .. } = &over.kind
+                && matches!(lo.kind, ExprKind::Unary(..))
+            {
+                self.found.insert("loop past an axis");
+            }
             self.expr(over, indices);
             return self.expr(body, &[indices, &[&var.text]].concat());
         }

@@ -404,9 +404,13 @@ impl<'a> Oracle<'a> {
         }
         let mut value = value;
         for e in at {
-            let i = self.eval(cx, e)?.real()? as usize;
+            let i = self.eval(cx, e)?.real()? as i64;
             value = match &value {
-                Val::List(l) => l.get(i).cloned().ok_or(Stop::Unknown("an entry outside a list".into()))?,
+                Val::List(l) => usize::try_from(i)
+                    .ok()
+                    .and_then(|i| l.get(i))
+                    .cloned()
+                    .ok_or(Stop::Unknown("an entry outside a list".into()))?,
                 v => Val::Arr(v.array()?.first(i)?),
             };
         }

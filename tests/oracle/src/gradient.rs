@@ -41,7 +41,7 @@ impl<'a> Oracle<'a> {
         {
             let mut slope = self.grad(cx, value, array)?.array()?;
             for e in at {
-                slope = slope.first(self.eval(cx, e)?.real()? as usize)?;
+                slope = slope.first(self.eval(cx, e)?.real()? as i64)?;
             }
             return Ok(Val::Arr(slope));
         }

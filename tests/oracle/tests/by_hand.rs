@@ -512,3 +512,16 @@ fn running_values_among_optimisers() {
     );
     agrees(&sequential(members, &optimizers));
 }
+
+/// A loop that leads past the entries of an axis reads no neighbour: the entry before the first is not the first.
+#[test]
+fn entries_outside_an_axis_are_none() {
+    for members in [
+        "y[t] = sum e in -1..1 { select(e < 0, 0, heads(z[t].q)[e]) }",
+        "y[t] = sum e in -1..E { select(e < 0, 0, sq(heads(z[t].q)[e] - r[t])) }",
+        "y[t] = sum i in -1..Q-1 { select(i < 0, 0, z[t].q[i] * (i + 1)) }",
+        "y[t] = sum i in 0..Q { select(i + 1 < Q, z[t].q[i+1] * (i + 1), 0) }",
+    ] {
+        agrees(&model("", &format!("{members}\n loss w 1.0 = sq(y[t]) + sq(z[t].q)"), STILL));
+    }
+}

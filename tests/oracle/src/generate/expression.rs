@@ -327,6 +327,11 @@ impl Writer {
     /// A fold whose variable the body may read.
     fn fold(&mut self, sc: &mut Scope, ty: Ty, d: usize) -> String {
         let var = self.fresh("k");
+        // Past both ends of the axis, where there are no entries.
+        if ty.is_empty() && self.rng.percent(30) {
+            let x = self.expr(sc, VQ, d);
+            return format!("(sum {var} in -1..Q+1 {{ select({var} < 0, 0.1, select({var} < Q, ({x})[{var}], 0.2)) }})");
+        }
         let (over, dim) = *self.rng.pick(&[("0..2", "I"), ("Q", "Q"), ("E", "E"), ("[0, 1]", "I"), ("0..=1", "I")]);
         sc.indices.push((var.clone(), dim));
         let body = self.expr(sc, ty, d);
