@@ -185,6 +185,13 @@ impl Lower<'_> {
     /// samples alike and the value varies along them.
     pub(super) fn pick(&mut self, v: ValueId, axis: AxisId, at: ValueId, span: Span) -> ValueId {
         let along = self.graph().axes(at).to_vec();
+        // An axis without entries: all places are outside.
+        if self.program.size(axis) == 0 {
+            let mut axes: Vec<AxisId> = self.graph().axes(v).iter().copied().filter(|a| *a != axis).collect();
+            axes.extend(along.iter().filter(|a| !axes.contains(a)).copied().collect::<Vec<_>>());
+            let nan = self.graph().constant(f64::NAN, span);
+            return self.graph().expand(nan, &axes, span);
+        }
         let few = self.program.len(&along) <= self.program.size(axis) && !along.iter().any(|a| self.batch == Some(*a));
         if few && !along.is_empty() && along.iter().all(|a| self.graph().axes(v).contains(a)) {
             return Pick { axis, at }.diagonal(self.graph(), v, span);

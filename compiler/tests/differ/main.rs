@@ -155,7 +155,7 @@ fn one() {
         checked.diagnostics.iter().for_each(|d| eprintln!("{}", dsl::diagnostics::render(&checked.sources, d, false)));
         for entry in wmc_compiler::lower::Entry::ALL {
             let mut wrong = Vec::new();
-            for (model, seed) in checked.models.iter().flat_map(|m| (0..8).map(move |seed| (m, seed))) {
+            for (model, seed) in checked.models.iter().flat_map(|m| (0..32).map(move |seed| (m, seed))) {
                 judge_entry(model, entry, &mut Rng::new(seed), &mut count, &mut wrong);
             }
             eprintln!("{}: {wrong:#?}", entry.name());

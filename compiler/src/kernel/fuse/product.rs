@@ -20,6 +20,7 @@ impl TileBuilder<'_, '_> {
                 let op = &b.graph.node(v).op;
                 let places = match op {
                     Op::Gather { at, .. } => match &b.shape.kinds[at.0 as usize] {
+                        Kind::Free(a) if self.by_row(b, *at, a) => return None,
                         Kind::Free(a) => Some(a),
                         _ => None,
                     },

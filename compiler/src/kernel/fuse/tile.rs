@@ -238,15 +238,7 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
                 let (from, places) = (self.at(b, *of)?, self.at(b, *at)?);
                 let to = self.destination(b, v)?;
                 let axes = self.features(b, v);
-                let gather = Gather {
-                    dims: self.dims(&axes),
-                    from: self.view(&from, &axes),
-                    stride: from.stride(*axis),
-                    size: self.fuser.program.size(*axis),
-                    at: self.view(&places, &axes),
-                    to: self.view(&to, &axes),
-                };
-                self.push(Stmt::Gather(gather));
+                self.gather(*axis, &from, &places, &to, &axes);
                 self.settle(b, v, to)?;
             }
             Op::Scatter { of, at, over, into } => {
@@ -372,14 +364,30 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
 
     /// A value that is known when compiled; one that depends on the row is an array.
     fn known(&mut self, b: &Block<'_>, v: ValueId, a: Affine) -> Spot {
-        let rows = row_axes(&self.rows, &self.fuser.dims, b.graph, b.id, v);
-        match a.axes.iter().any(|(axis, _)| rows.contains(&Some(*axis))) {
-            true => {
-                let at = self.fuser.numbers(&a);
-                Spot::At(self.import(&at, &rows))
-            }
-            false => Spot::Affine(a),
+        if !self.by_row(b, v, &a) {
+            return Spot::Affine(a);
         }
+        let rows = row_axes(&self.rows, &self.fuser.dims, b.graph, b.id, v);
+        let at = self.fuser.numbers(&a);
+        Spot::At(self.import(&at, &rows))
+    }
+
+    /// Whether a value that is known when compiled depends on the row.
+    pub(crate) fn by_row(&self, b: &Block<'_>, v: ValueId, a: &Affine) -> bool {
+        let rows = row_axes(&self.rows, &self.fuser.dims, b.graph, b.id, v);
+        a.axes.iter().any(|(axis, _)| rows.contains(&Some(*axis)))
+    }
+
+    fn gather(&mut self, axis: AxisId, from: &At, at: &At, to: &At, axes: &[AxisId]) {
+        let gather = Gather {
+            dims: self.dims(axes),
+            from: self.view(from, axes),
+            stride: from.stride(axis),
+            size: self.fuser.program.size(axis),
+            at: self.view(at, axes),
+            to: self.view(to, axes),
+        };
+        self.push(Stmt::Gather(gather));
     }
 
     /// Where a value is in memory; ends the open map if it is in there.
@@ -398,6 +406,18 @@ impl<'f, 'p> TileBuilder<'f, 'p> {
                     },
                     _ => None,
                 };
+                // Each row takes another entry: views inside a tile are the same for all rows.
+                if let (Op::Gather { axis, at, .. }, Spot::At(from), Some(places)) = (op, &from, &places)
+                    && self.by_row(b, *at, places)
+                {
+                    self.close(b)?;
+                    let index = self.at(b, *at)?;
+                    let axes = self.features(b, v);
+                    let to = self.fresh(&axes);
+                    self.gather(*axis, from, &index, &to, &axes);
+                    b.moved.insert(v, Spot::At(to.clone()));
+                    return Ok(Spot::At(to));
+                }
                 if let Some(spot) = spot::view(self.fuser.program, op, &from, places.as_ref()) {
                     return Ok(spot);
                 }
