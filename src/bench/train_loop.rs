@@ -89,9 +89,9 @@ pub(super) fn run(arguments: &TrainLoop, out: &mut Output) -> Exit {
     };
     let Some(runs) = prepare(&arguments.what.file, &training, compute, out) else { return Exit::Bad };
     let run = runs.and_then(|mut runs| runs.pop().ok_or_else(|| Error::Unsupported("the model has no seeds".into())));
-    let measured = run.map_err(|error| (error, Sources::default())).and_then(|mut run| {
+    let measured = run.map_err(|error| Box::new((error, Sources::default()))).and_then(|mut run| {
         run.config.compute = compute;
-        measure(&mut run, arguments).map_err(|error| (error, run.sources))
+        measure(&mut run, arguments).map_err(|error| Box::new((error, run.sources)))
     });
     match measured {
         Ok(document) if arguments.json => {
@@ -103,7 +103,8 @@ pub(super) fn run(arguments: &TrainLoop, out: &mut Output) -> Exit {
             out.say(document.table());
             Exit::Fine
         }
-        Err((error, sources)) => {
+        Err(failed) => {
+            let (error, sources) = *failed;
             out.error(&error.to_string(), &help_for(&error, &sources));
             Exit::Bad
         }
